@@ -178,10 +178,14 @@ std::string opening(std::string_view where) {
 namespace {
 
 // Option, what other programs call a value of it, and what it is here. Latin-1 is read as Windows-1252.
-constexpr std::string_view kTheirValues[][3] = {
-    {"device", "gpu", "cuda"},           {"encoding", "utf8", "utf-8"},      {"encoding", "UTF-8", "utf-8"},
-    {"encoding", "latin1", "latin-1"},   {"encoding", "cp1252", "latin-1"},  {"encoding", "windows-1252", "latin-1"},
-    {"encoding", "iso-8859-1", "latin-1"}, {"delimiter", "\\t", "tab"}};
+constexpr std::string_view kTheirValues[][3] = {{"device", "gpu", "cuda"},
+                                                {"encoding", "utf8", "utf-8"},
+                                                {"encoding", "UTF-8", "utf-8"},
+                                                {"encoding", "latin1", "latin-1"},
+                                                {"encoding", "cp1252", "latin-1"},
+                                                {"encoding", "windows-1252", "latin-1"},
+                                                {"encoding", "iso-8859-1", "latin-1"},
+                                                {"delimiter", "\\t", "tab"}};
 
 }  // namespace
 

@@ -273,8 +273,7 @@ void Dataset::warn_of_unseen(const Context& context, SplitName name) const {
             fmt::format("of the {} rows never seen in training, left out", name_of(name)));
 }
 
-void Dataset::warn_of_missing_columns(const Context& context, SplitName name,
-                                      const Names& names) const {
+void Dataset::warn_of_missing_columns(const Context& context, SplitName name, const Names& names) const {
     constexpr std::int64_t kShown = 3;
     const fs::path& file = impl_->layout.files(name).labels;
     if (file.empty()) return;

@@ -297,8 +297,8 @@ struct Predictor::Impl {
     Context context;
     mutable std::atomic<bool> warned = false;  // of a text of the other kind
     mutable std::atomic<bool> warned_of_unknown = false;
-    TokenizedTexts batch;                      // the running one
-    std::vector<Bf16> rounded;                 // vectors of the running batch
+    TokenizedTexts batch;       // the running one
+    std::vector<Bf16> rounded;  // vectors of the running batch
     mutable std::once_flag index_made, counts_read;
     mutable std::optional<LabelIndex> labels_by_name;
     mutable std::vector<std::int64_t> train_rows;

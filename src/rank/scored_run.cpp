@@ -148,7 +148,8 @@ void ScoredRun::choose_parts(const Config& given) {
         try {
             const Dataset held_out = open_data(silent(context_), own, *tokenizer_);
             const auto parts = choose_rows(own, held_out);
-            if (const std::int64_t rows = count_trained(texts, parts, *tokenizer_); !is_share(rows, parts, kTooMany)) {
+            if (const std::int64_t rows = count_trained(texts, parts, *tokenizer_);
+                !is_share(rows, parts, kTooMany)) {
                 context_.info(fmt::format(
                     "{}: {} of {} texts trained this run: the {} that it held out are scored (--split all "
                     "scores all)",

@@ -97,10 +97,11 @@ void warn_of_unknown_texts(const Context& context, const Tokenizer& tokenizer,
             shown += fmt::format("{}'{}'", shown.empty() ? "" : ", ", quoted(labels[i].name));
     }
     if (unknown > 0)
-        context.warning(fmt::format(
-            "the run's tokenizer knows little of the texts of {} ({}{}), whose rows may be the same: give texts "
-            "that have these labels (--data)",
-            counted(unknown, "new label"), shown, unknown > kShown ? ", ..." : ""));
+        context.warning(
+            fmt::format("the run's tokenizer knows little of the texts of {} ({}{}), whose rows may be the "
+                        "same: give texts "
+                        "that have these labels (--data)",
+                        counted(unknown, "new label"), shown, unknown > kShown ? ", ..." : ""));
 }
 
 // How the run was trained: the default for its new rows.

@@ -73,10 +73,10 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     for (std::int64_t row = 0; row < train.rows(); ++row)
         unknown += is_mostly_unknown(train.tokens.row(row), *tokenizer_);
     if (const std::string line = unknown_line(unknown, train.rows()); !line.empty())
-        context.warning(fmt::format("{}: {}; {}", config_.data, line,
-                                    config_.init.empty()
-                                        ? "take a tokenizer that knows their characters (--tokenizer, --encoder)"
-                                        : "train a new run, whose tokenizer knows them, on all rows"));
+        context.warning(fmt::format(
+            "{}: {}; {}", config_.data, line,
+            config_.init.empty() ? "take a tokenizer that knows their characters (--tokenizer, --encoder)"
+                                 : "train a new run, whose tokenizer knows them, on all rows"));
     if (config_.encoder != kLinearEncoder) choose_numbers(context, checkpoint);
 
     RowLists rows = split_validation(config_, train.rows(), train.tokens);
@@ -99,12 +99,14 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
 
 void RunData::warn_of_trained_validation(const Context& context, const Split& file) const {
     const std::vector<std::int64_t> rows = all_rows(file.rows());
-    const std::int64_t trained = trained_texts().count(file.tokens, known_rows(file.tokens, rows, *tokenizer_));
+    const std::int64_t trained =
+        trained_texts().count(file.tokens, known_rows(file.tokens, rows, *tokenizer_));
     if (2 * trained > file.rows())
-        context.warning(fmt::format(
-            "{}: {} of {} are training texts too: the score that chooses the checkpoint says little about new "
-            "texts; validate with others, or with a share of the rows (--validation 0.02)",
-            config_.validation, with_commas(trained), counted(file.rows(), "validation text")));
+        context.warning(
+            fmt::format("{}: {} of {} are training texts too: the score that chooses the checkpoint says "
+                        "little about new "
+                        "texts; validate with others, or with a share of the rows (--validation 0.02)",
+                        config_.validation, with_commas(trained), counted(file.rows(), "validation text")));
 }
 
 void RunData::make_spec(const Checkpoint* checkpoint) {

@@ -300,8 +300,7 @@ struct TextReader::Impl {
         if (keys_open && !json.has(record, keys[0])) {
             const std::string key = !own_key.empty() ? own_key : usual_text_column(json.keys(record));
             if (!key.empty()) keys = {key};
-            if (!key.empty() && own_key.empty())
-                note(detected_line(lines->name(), {{"text_column", key}}));
+            if (!key.empty() && own_key.empty()) note(detected_line(lines->name(), {{"text_column", key}}));
         }
         keys_open = false;
         json.text(record, keys, text);

@@ -57,14 +57,17 @@ TEST(Reading, TextsOfUnknownTokensAreSaidAndAreNoTrainedTexts) {
     const TempFolder folder;
     std::string west = rows_with("text,labels\n", ";"), old = "text,labels\n", fresh = old;
     for (int i = 0; i < 20; ++i) {
-        (i % 2 ? old : fresh) += std::string(1 + i / 4, ' ') + "\u65e5\u672c\u8a9e" + (i % 4 < 2 ? ",red\n" : ",blue\n");
+        (i % 2 ? old : fresh) +=
+            std::string(1 + i / 4, ' ') + "\u65e5\u672c\u8a9e" + (i % 4 < 2 ? ",red\n" : ",blue\n");
         west += "\u00fc,red;blue\n";
     }
     const std::string run = folder.text("west");
-    expect_success(run_elmo(Words{"train", folder.write("west.csv", west), "--out", run, "--encoder", "bag"} + quick()));
+    expect_success(
+        run_elmo(Words{"train", folder.write("west.csv", west), "--out", run, "--encoder", "bag"} + quick()));
     const std::string line = "that the tokenizer does not know: different ones look alike";
-    const Outcome on = run_elmo(Words{"train", folder.write("old.csv", old), "--init", run, "--out",
-                                      folder.text("ja"), "--test-share", "0", "--validation", "0", "--epochs", "1"});
+    const Outcome on =
+        run_elmo(Words{"train", folder.write("old.csv", old), "--init", run, "--out", folder.text("ja"),
+                       "--test-share", "0", "--validation", "0", "--epochs", "1"});
     expect_success(on);
     EXPECT_TRUE(contains(on.err, "old.csv: 10 of 10 texts consist mostly of tokens " + line)) << on.err;
     const Outcome scored = run_elmo({"eval", folder.text("ja"), folder.write("fresh.csv", fresh)});
@@ -80,14 +83,17 @@ TEST(Reading, TextsOfUnknownTokensAreSaidAndAreNoTrainedTexts) {
 
 TEST(Reading, NewLabelsWhoseTextsAreUnknownAreNamed) {
     const TempFolder folder;
-    const std::string run = folder.text("west"), west = folder.write("west.csv", rows_with("text,labels\n", ";"));
+    const std::string run = folder.text("west"),
+                      west = folder.write("west.csv", rows_with("text,labels\n", ";"));
     expect_success(run_elmo(Words{"train", west, "--out", run, "--encoder", "bag"} + quick()));
-    const Outcome added = run_elmo({"labels", "add", run, folder.write("new.txt", "ja\t\u65e5\nth\t\u0e20\nred text\n"),
-                                    "--out", folder.text("plus")});
+    const Outcome added =
+        run_elmo({"labels", "add", run, folder.write("new.txt", "ja\t\u65e5\nth\t\u0e20\nred text\n"),
+                  "--out", folder.text("plus")});
     expect_success(added);
-    EXPECT_TRUE(contains(added.err,
-                         "the run's tokenizer knows little of the texts of 2 new labels ('ja', 'th'), whose rows may "
-                         "be the same: give texts that have these labels (--data)"))
+    EXPECT_TRUE(
+        contains(added.err,
+                 "the run's tokenizer knows little of the texts of 2 new labels ('ja', 'th'), whose rows may "
+                 "be the same: give texts that have these labels (--data)"))
         << added.err;
 }
 
@@ -99,17 +105,20 @@ TEST(Reading, ATableWithoutAHeaderOnStandardInput) {
         for (int i = 0; i < 40; ++i)
             rows += std::to_string(i) + delimiter + (i % 2 ? "text of red" : "text of blue") + delimiter +
                     (i % 2 ? "red\n" : "blue\n");
-        const std::string data = folder.write("rows.csv", rows), run = folder.text(delimiter == "," ? "commas" : "tabs");
+        const std::string data = folder.write("rows.csv", rows),
+                          run = folder.text(delimiter == "," ? "commas" : "tabs");
         expect_success(run_elmo(Words{"train", data, "--columns", "id,text,labels", "--out", run} + quick()));
         const Outcome outcome = run_elmo({"predict", run}, rows);
         if (delimiter == "\t") {
-            expect_failure(outcome, 1,
-                           {"standard input:1: expected lines of text, or JSON lines, found a row of a table with the "
-                            "run's columns (id, text, labels)",
-                            "save it and name the file, or give --input text"});
+            expect_failure(
+                outcome, 1,
+                {"standard input:1: expected lines of text, or JSON lines, found a row of a table with the "
+                 "run's columns (id, text, labels)",
+                 "save it and name the file, or give --input text"});
         } else {
             expect_success(outcome);
-            EXPECT_TRUE(contains(outcome.err, "its first line may be a row of a table with the run's columns"))
+            EXPECT_TRUE(
+                contains(outcome.err, "its first line may be a row of a table with the run's columns"))
                 << outcome.err;
         }
         expect_success(run_elmo({"predict", run, "--input", "text"}, rows));
@@ -121,7 +130,8 @@ TEST(Reading, ValidationRowsThatAlsoTrainAreSaid) {
     const TempFolder folder;
     const std::string rows = rows_with("text,labels\n", ";"), data = folder.write("rows.csv", rows);
     const std::string line = "of 40 validation texts are training texts too";
-    const Outcome same = run_elmo({"train", data, "--validation", folder.write("same.csv", rows), "--out", folder.text("a")});
+    const Outcome same =
+        run_elmo({"train", data, "--validation", folder.write("same.csv", rows), "--out", folder.text("a")});
     expect_success(same);
     EXPECT_TRUE(contains(same.err, line)) << same.err;
     std::string others = rows;
@@ -129,8 +139,8 @@ TEST(Reading, ValidationRowsThatAlsoTrainAreSaid) {
     const Outcome other = run_elmo({"train", data, "--validation", folder.write("other.csv", others), "--out",
                                     folder.text("b"), "--text-column", "text"});
     EXPECT_FALSE(contains(other.err, "training texts too")) << other.err;
-    const Outcome one = run_elmo({"train", folder.write("one.csv", "text,labels\nred,a\n"), "--test-share", "0",
-                                  "--validation", "0", "--out", folder.text("c")});
+    const Outcome one = run_elmo({"train", folder.write("one.csv", "text,labels\nred,a\n"), "--test-share",
+                                  "0", "--validation", "0", "--out", folder.text("c")});
     EXPECT_TRUE(contains(one.err, "learning a vocabulary 1 text,")) << one.err;
 }
 

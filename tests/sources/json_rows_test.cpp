@@ -56,8 +56,8 @@ TEST(JsonRows, JoinsTexts) {
 TEST(JsonRows, RefusesAKeyThatStandsTwice) {
     EXPECT_TRUE(contains(error([] { text(R"({"text": "a", "text": "b"})", {"text"}); }),
                          "file:3: expected each key once, found 'text' twice; rename or remove one of them"));
-    EXPECT_TRUE(contains(error([] { text(R"({"meta": {"t": "a", "t": "b"}})", {"meta.t"}); }),
-                         "found 't' twice"));
+    EXPECT_TRUE(
+        contains(error([] { text(R"({"meta": {"t": "a", "t": "b"}})", {"meta.t"}); }), "found 't' twice"));
     EXPECT_TRUE(contains(error([] { names(R"({"labels": ["x"], "labels": ["y"]})"); }),
                          "file:3: expected each key once, found 'labels' twice"));
     EXPECT_EQ(text(R"({"text": "a", "other": 1, "other": 2})", {"text"}), "a") << "as columns of a table";
@@ -69,8 +69,9 @@ TEST(JsonRows, SaysWhatToDoAboutLabelsThatAreNone) {
     EXPECT_TRUE(contains(error([] { names(R"({"labels": 1.5})"); }), advice));
     EXPECT_TRUE(contains(error([] { names(R"({"labels": ["x", ["y"]]})"); }),
                          "write the labels of a row as one list like [\"a\", \"b\"]"));
-    EXPECT_TRUE(contains(error([] { text(R"({"text": "\ud800 a"})", {"text"}); }),
-                         "a \\u escape of half a character, which no text holds: write U+FFFD (\\ufffd) there"));
+    EXPECT_TRUE(
+        contains(error([] { text(R"({"text": "\ud800 a"})", {"text"}); }),
+                 "a \\u escape of half a character, which no text holds: write U+FFFD (\\ufffd) there"));
 }
 
 TEST(JsonRows, ReadsLabels) {

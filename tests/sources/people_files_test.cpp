@@ -517,8 +517,9 @@ TEST_F(PeopleFiles, RowsOfUtf8AreReadSoBesideLatin1) {
     write("a.csv", "text,labels\ncaf\u00e9,gr\u00fcn\nnaive,b\n");
     EXPECT_EQ(rows("a.csv", {{"encoding", "latin-1"}}),
               (Strings{"caf\u00e9 -> | gr\u00fcn", "naive -> | b"}));
-    EXPECT_TRUE(contains(said("a.csv", {{"encoding", "latin-1"}}).at(0),
-                         "a.csv: its first rows hold UTF-8, which is read so in spite of --encoding latin-1"));
+    EXPECT_TRUE(
+        contains(said("a.csv", {{"encoding", "latin-1"}}).at(0),
+                 "a.csv: its first rows hold UTF-8, which is read so in spite of --encoding latin-1"));
     write("one_hot.csv", "text,gr\u00fcn,rot\none,1,0\ntwo,1,1\n");
     EXPECT_EQ(rows("one_hot.csv", {{"encoding", "latin-1"}, {"label_column", "*"}})[0], "one -> | gr\u00fcn");
     write("a.jsonl", "{\"text\": \"caf\u00e9\", \"labels\": [\"a\"]}\n");
@@ -581,8 +582,8 @@ TEST_F(PeopleFiles, ATestFileThatLacksColumnsOfLabels) {
     write("x_test.csv", "text,a,z\nthree,1,0\n");
     const Strings lines = said("x_train.csv", {{"label_column", "*"}});
     ASSERT_EQ(lines.size(), 1U);
-    EXPECT_TRUE(contains(lines[0],
-                         "x_test.csv: 2 of 3 labels have no column ('b', 'c'): its rows count as without them"))
+    EXPECT_TRUE(contains(
+        lines[0], "x_test.csv: 2 of 3 labels have no column ('b', 'c'): its rows count as without them"))
         << lines[0];
     write("x_test.csv", "text,c,b,a\nthree,0,0,0\n");
     EXPECT_EQ(said("x_train.csv", {{"label_column", "*"}}), Strings());

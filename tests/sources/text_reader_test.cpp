@@ -56,7 +56,11 @@ TEST_F(TextReaderTest, LinesStandAsTheyAreEmptyOnesToo) {
 TEST_F(TextReaderTest, LinesOfUtf8AreReadSoBesideLatin1) {
     Config config;
     config.encoding = "latin-1";
-    EXPECT_EQ(all(file("a.txt", "\xef\xbb\xbf" "caf\u00e9\ncaf\xe9\n"), config), (Texts{"caf\u00e9", "caf\u00e9"}));
+    EXPECT_EQ(all(file("a.txt",
+                       "\xef\xbb\xbf"
+                       "caf\u00e9\ncaf\xe9\n"),
+                  config),
+              (Texts{"caf\u00e9", "caf\u00e9"}));
     const auto json = file("a.jsonl", "{\"text\": \"caf\u00e9\"}\n");
     EXPECT_EQ(all(json, config), (Texts{"caf\u00e9"}));
     TextReader reader(json.string(), config);

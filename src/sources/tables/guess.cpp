@@ -272,9 +272,8 @@ bool lacks_labels(const Layout& layout, const std::filesystem::path& file) {
     texts.label_column.clear();
     if (layout.format != DataFormat::kJsonl)
         return layout.table.columns.empty() && !has_header(file, layout) && has_header(file, texts) &&
-               std::ranges::none_of(possible_shapes(file, texts), [](const TableShape& shape) {
-                   return may_hold_labels(shape.names);
-               });
+               std::ranges::none_of(possible_shapes(file, texts),
+                                    [](const TableShape& shape) { return may_hold_labels(shape.names); });
     JsonRows json;
     bool text = false, labels = false;
     std::size_t rows = 0;
@@ -298,9 +297,9 @@ void leave_out_unlabelled_test(const ReadOptions& reading, Layout& layout) {
         "{0}: it has no labels, so it is left out{1}; elmo predict RUN {0} answers it, and elmo eval RUN "
         "FILE scores a file that has labels",
         test.string(),
-        layout.splits_by_hash() ? fmt::format(" and a share of {} of the other rows is held out instead",
-                                              layout.test_share.share)
-                                : std::string()));
+        layout.splits_by_hash()
+            ? fmt::format(" and a share of {} of the other rows is held out instead", layout.test_share.share)
+            : std::string()));
 }
 
 // Each file of the data set is asked anew when it is opened: this is to say it.

@@ -60,8 +60,8 @@ Way find_values(const dom::object& object, std::string_view key, std::vector<dom
                 const Record* record = nullptr) {
     dom::element value;
     const auto refuse_repeated = [&](std::string_view name) {
-        if (record != nullptr &&
-            std::count_if(object.begin(), object.end(), [&](const auto& field) { return field.key == name; }) > 1)
+        if (record != nullptr && std::count_if(object.begin(), object.end(),
+                                               [&](const auto& field) { return field.key == name; }) > 1)
             fail(*record, "each key once", fmt::format("'{}' twice", quoted(name)),
                  "rename or remove one of them");
     };
@@ -103,10 +103,10 @@ struct JsonRows::Impl {
         if (error != simdjson::SUCCESS)
             fail(record, "a JSON object",
                  fmt::format("'{}' ({})", quoted(record.bytes), simdjson::error_message(error)),
-                 line.starts_with('[')        ? kArray
-                 : line == "{"                ? kObject
+                 line.starts_with('[')                                         ? kArray
+                 : line == "{"                                                 ? kObject
                  : error == simdjson::STRING_ERROR && has_half_character(line) ? kHalf
-                                              : std::string_view());
+                                                                               : std::string_view());
         dom::object object;
         if (root.get(object) != simdjson::SUCCESS)
             fail(record, "a JSON object", show(root), root.is_array() ? kArray : std::string_view());
@@ -228,7 +228,8 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
         "name the key of the labels with --label-column, or count such rows as without labels with "
         "--allow-null-labels";
     static constexpr std::string_view kFlagsAdvice =
-        "columns of 0 and 1 are read of tables: write the labels of each row as a list like [\"a\", \"b\"], or "
+        "columns of 0 and 1 are read of tables: write the labels of each row as a list like [\"a\", \"b\"], "
+        "or "
         "all rows as CSV";
     out.clear();
     const dom::object object = impl_->parse(record);
