@@ -183,7 +183,7 @@ std::string overview_text(const std::vector<Verb>& verbs) {
         "\n'elmo VERB --help' shows the options that most people need, 'elmo VERB --help all' every one;\n"
         "'elmo --version' prints the version.\n"
         "Results go to standard output, messages to standard error. Exit status: 0 done, 1 failed, 2 wrong "
-        "usage, 130 interrupted with nothing to keep.\n";
+        "usage, 130 interrupted (training that has learnt something saves it and ends with 0).\n";
     return out;
 }
 
@@ -193,7 +193,8 @@ std::string markdown(const std::vector<Verb>& verbs) {
         "Generated from the option list by `tools/make_cli_docs.sh`; `elmo VERB --help all` prints the "
         "same.\n\n"
         "Results go to standard output, messages and progress to standard error. Exit status: 0 done, 1 "
-        "failed, 2 wrong usage, 130 interrupted with nothing to keep.\n\n"
+        "failed, 2 wrong usage, 130 interrupted (training that has learnt something saves it and ends with "
+        "0).\n\n"
         "Every option is a flag (`--batch-size 64`), a setting (`--set batch_size=64`) and a key of a recipe "
         "file\n"
         "(`batch_size = 64`). Recipes are applied first, then settings, then flags. "

@@ -8,6 +8,7 @@
 #include "elmo/text_reader.h"
 #include "launch.h"
 #include "output.h"
+#include "stop_signal.h"
 #include "verbs.h"
 
 namespace elmo::cli {
@@ -124,7 +125,8 @@ void run_predict(Invocation& call) {
     }
     const std::vector<std::string> files(call.words.begin() + 1, call.words.end());
     if (files.empty()) usage_error(predict_verb(), "--out needs FILE...: the texts to answer");
-    const PredictedFiles done = predict_files(call.context, call.words[0], files, scope, call.config);
+    const PredictedFiles done =
+        predict_files(call.context.with_stop(stop_on_signal()), call.words[0], files, scope, call.config);
     say(call, done.replaced_utf8, done.cut);
     if (call.json) return write_json(done);
     Facts facts = {{"answers", call.config.out}, {"texts", with_commas(done.texts)}};

@@ -38,7 +38,7 @@ void on_signal(int) {
     }
     clock_gettime(CLOCK_MONOTONIC, &g_first);
     g_stop = true;
-    if (g_speaks) say("\nelmo: stopping as soon as all that was learnt is saved; once more stops at once\n");
+    if (g_speaks) say("\nelmo: stopping as soon as all that was done is saved; once more stops at once\n");
 }
 
 // The terminal was closed, or a scheduler wants the place (SIGUSR1): the signal may come more than once, and

@@ -46,7 +46,7 @@ class ELMO_API NumericError : public Error {
     using Error::Error;
 };
 
-// The context's stop flag ended the work before there was anything to keep. Exit code 130.
+// The context's stop flag ended the work before it was done; the message says how to go on. Exit code 130.
 class ELMO_API Interrupted : public Error {
   public:
     using Error::Error;

@@ -92,7 +92,8 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         run = train(texts=X, labels=names, validation=validation, test_share=0,
                     progress=True if self.verbose else False if self.verbose is False else None, **options)
         self._run, self.kind_, self.classes_ = run, kind, classes  # not before: a fit that fails changes nothing
-        column = {str(name): i for i, name in enumerate(classes.tolist())}
+        # Labels have no blanks around them.
+        column = {str(name).strip(" \t\r\n"): i for i, name in enumerate(classes.tolist())}
         self.columns_ = np.array([column[name] for name in self._run.label_names], dtype=np.int64)
         self.n_iter_ = self._run.result.steps
         if self._wants_calibration(self.threshold):

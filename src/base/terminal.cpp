@@ -37,7 +37,8 @@ std::string progress_line(const ProgressReport& report, bool bar) {
             line +=
                 fmt::format(", {} left", clock_time(static_cast<double>(report.total - report.done) / rate));
     } else {
-        line += fmt::format(" {} {}", with_commas(report.done), report.unit);
+        line += fmt::format(" {} {}", with_commas(report.done),
+                            report.unit.substr(0, report.unit.size() - (report.done == 1 ? 1 : 0)));
     }
     line += fmt::format(", {}", clock_time(report.seconds));
     if (!report.note.empty()) line += fmt::format(", {}", report.note);

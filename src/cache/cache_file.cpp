@@ -13,7 +13,7 @@ namespace elmo {
 namespace {
 
 constexpr std::string_view kMagic = "elmo.cac";
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 constexpr std::int64_t kAlignment = 64;
 
 // The last bytes of the file.
@@ -54,7 +54,7 @@ std::string CacheKey::file_name() const {
 }
 
 void add_encoding(const ReadOptions& reading, CacheKey& key) {
-    key.add("encoding", reading.encoding == TextEncoding::kLatin1 ? "latin-1" : "utf-8");
+    key.add("encoding", reading.encoding == TextEncoding::kLatin1 ? "latin-1 where no utf-8" : "utf-8");
     key.add("allow_invalid_utf8", reading.allow_invalid_utf8 ? "1" : "0");
 }
 

@@ -175,8 +175,23 @@ std::string opening(std::string_view where) {
     return where.empty() ? "" : fmt::format("{}: ", where);
 }
 
+namespace {
+
+// Option, what other programs call a value of it, and what it is here. Latin-1 is read as Windows-1252.
+constexpr std::string_view kTheirValues[][3] = {{"device", "gpu", "cuda"},
+                                                {"encoding", "utf8", "utf-8"},
+                                                {"encoding", "UTF-8", "utf-8"},
+                                                {"encoding", "latin1", "latin-1"},
+                                                {"encoding", "cp1252", "latin-1"},
+                                                {"encoding", "windows-1252", "latin-1"},
+                                                {"encoding", "iso-8859-1", "latin-1"},
+                                                {"delimiter", "\\t", "tab"}};
+
+}  // namespace
+
 void set_option(Config& config, std::string_view key, std::string_view value, std::string_view where) {
-    if (key == "device" && value == "gpu") value = "cuda";  // what other programs call it
+    for (const auto& [of, theirs, ours] : kTheirValues)
+        if (key == of && value == theirs) value = ours;
     const OptionMember& member = option_members()[option_index(key, where)];
     const char* expected = std::visit([&](auto field) { return from_text(value, config.*field); }, member);
     if (expected != nullptr)

@@ -82,6 +82,7 @@ ReadOptions::ReadOptions(const Config& config)
       needs_header(given(config, "text_column") || given(config, "label_column")),
       columns_of_run(is_of_run(config, "columns")),
       test_share(config.test_share),
+      test_share_given(is_of_call(config, "test_share")),
       equal_texts_together(config.equal_texts == "together"),
       validation(config.validation),
       seed(config.seed),

@@ -62,6 +62,7 @@ struct ReadOptions {
     bool needs_header;                           // by the call or a recipe, one of them
     bool columns_of_run;                         // the names, which say nothing about a file with a header
     double test_share;
+    bool test_share_given;      // by the call
     bool equal_texts_together;  // in training or held out; blanks around them do not count
     std::string validation;     // a share, or a file
     std::uint64_t seed;         // chooses the validation rows

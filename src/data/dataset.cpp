@@ -6,6 +6,7 @@
 #include <cassert>
 #include <chrono>
 #include <optional>
+#include <set>
 
 #include "base/text_util.h"
 #include "batches/batcher.h"
@@ -23,6 +24,7 @@
 #include "sources/equal_rows.h"
 #include "sources/known_paths.h"
 #include "sources/source_stamps.h"
+#include "sources/tables/table_shape.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -245,8 +247,17 @@ Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, c
     if (tokenizer != nullptr) impl.open_tokens(context, reading, *tokenizer, splits);
     impl.sources->require_unchanged();
     if (always || !impl.labels.reused) impl.warn_of_labels(context);
-    if (always || tokenizer == nullptr)
+    if (always || tokenizer == nullptr) {
         for (const SplitName name : kAllSplits) data.warn_of_unseen(context, name);
+        const auto names = [&] {
+            std::vector<std::string_view> all;
+            for (std::int64_t label = 0; label < data.num_labels(); ++label)
+                all.push_back(data.label_name(label));
+            return all;
+        };
+        for (const SplitName name : {SplitName::kTest, SplitName::kValidation})
+            data.warn_of_missing_columns(context, name, names);
+    }
     if (always || !impl.tokens.reused) impl.warn_of_texts(context);
     if (summary != nullptr) {
         *summary = {};
@@ -262,6 +273,26 @@ void Dataset::warn_of_unseen(const Context& context, SplitName name) const {
         say(context, file->value<LabelStats>("stats").unknown_labels,
             impl_->layout.shown(impl_->layout.files(name).labels), "label",
             fmt::format("of the {} rows never seen in training, left out", name_of(name)));
+}
+
+void Dataset::warn_of_missing_columns(const Context& context, SplitName name, const Names& names) const {
+    constexpr std::int64_t kShown = 3;
+    const fs::path& file = impl_->layout.files(name).labels;
+    if (file.empty()) return;
+    const std::vector<std::string> columns = flag_names(file, impl_->layout);
+    if (columns.empty()) return;
+    const std::set<std::string_view> there(columns.begin(), columns.end());
+    const std::vector<std::string_view> labels = names();
+    std::int64_t missing = 0;
+    std::string shown;
+    for (const std::string_view label : labels)
+        if (there.count(label) == 0 && missing++ < kShown)
+            shown += fmt::format("{}'{}'", shown.empty() ? "" : ", ", quoted(label));
+    if (missing > 0)
+        context.warning(
+            fmt::format("{}: {} of {} labels have no column ({}{}): its rows count as without them",
+                        impl_->layout.shown(file), with_commas(missing), with_commas(std::ssize(labels)),
+                        shown, missing > kShown ? ", ..." : ""));
 }
 
 Dataset Dataset::open_labels(const Context& context, const ReadOptions& reading, DataSummary* summary) {

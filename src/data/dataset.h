@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,6 +39,10 @@ class Dataset {
                         Warn warn = Warn::kWhenImported);
     // Says how many labels were left out of the rows of a split, as no training row has them.
     void warn_of_unseen(const Context& context, SplitName name) const;
+    // Says which of the labels the rows of a split cannot have, as their file of columns of 0 and 1 has none
+    // for them. `names` is asked where there are such columns.
+    using Names = std::function<std::vector<std::string_view>()>;
+    void warn_of_missing_columns(const Context& context, SplitName name, const Names& names) const;
     ~Dataset();
     Dataset(Dataset&&) noexcept;
     Dataset& operator=(Dataset&&) noexcept;

@@ -130,7 +130,7 @@ bool are_joined(const Dataset& data, const Tally& tally, std::size_t separator) 
     return recombines(names, kSeparators[separator]);
 }
 
-// A name as it is beside others: in lower case, decomposed, each run of blanks one.
+// A name as it is beside others: in lower case, decomposed, each run of blanks one, none at the ends.
 std::string plain_name(std::string_view name) {
     std::string valid, plain;
     if (unicode::is_ascii(name)) {
@@ -150,6 +150,7 @@ std::string plain_name(std::string_view name) {
         else if (!lower.empty() && lower.back() != U' ')
             lower += U' ';
     }
+    if (lower.ends_with(U' ')) lower.pop_back();
     unicode::append_decomposed(lower, false, decomposed);
     unicode::append(decomposed, plain);
     return plain;

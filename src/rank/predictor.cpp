@@ -13,6 +13,7 @@
 #include "base/text_util.h"
 #include "config/resolve.h"
 #include "data/tokenizer_files.h"
+#include "data/unknown_texts.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "formats/safetensors.h"
@@ -97,6 +98,7 @@ struct Predictor::Impl {
         refuse_vectors(checkpoint, "prediction");
         thread_local std::vector<std::int32_t> ids;
         TokenizedTexts result;
+        std::int64_t unknown = 0;
         result.offsets.reserve(texts.size() + 1);
         for (const std::string& text : texts) {
             const bool features = is_sparse_row(text);
@@ -106,10 +108,14 @@ struct Predictor::Impl {
                 tokenizer->encode(text, max_length, ids, windows);
             if (takes_features ? !features && is_unknown(ids) : features && has_several(text))
                 warn_of_other_kind(text);
+            unknown += !takes_features && is_mostly_unknown(ids, *tokenizer);
             check_tokens(result.tokens.size() + ids.size(), texts.size());
             result.tokens.insert(result.tokens.end(), ids.begin(), ids.end());
             result.offsets.push_back(static_cast<std::int32_t>(result.tokens.size()));
         }
+        if (const std::string line = unknown_line(unknown, std::ssize(texts));
+            !line.empty() && !warned_of_unknown.exchange(true))
+            context.warning(line);
         return result;
     }
 
@@ -290,8 +296,9 @@ struct Predictor::Impl {
     LabelRanker ranker;
     Context context;
     mutable std::atomic<bool> warned = false;  // of a text of the other kind
-    TokenizedTexts batch;                      // the running one
-    std::vector<Bf16> rounded;                 // vectors of the running batch
+    mutable std::atomic<bool> warned_of_unknown = false;
+    TokenizedTexts batch;       // the running one
+    std::vector<Bf16> rounded;  // vectors of the running batch
     mutable std::once_flag index_made, counts_read;
     mutable std::optional<LabelIndex> labels_by_name;
     mutable std::vector<std::int64_t> train_rows;

@@ -9,6 +9,7 @@
 #include "base/text_util.h"
 #include "config/resolve.h"
 #include "data/tokenizer_files.h"
+#include "data/unknown_texts.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "engine/engine.h"
@@ -36,9 +37,20 @@ std::int64_t count_rows(const std::vector<ScoredRows>& parts) {
     return rows;
 }
 
-std::int64_t count_trained(const TrainedTexts& texts, const std::vector<ScoredRows>& parts) {
+std::int64_t count_trained(const TrainedTexts& texts, const std::vector<ScoredRows>& parts,
+                           const Tokenizer& tokenizer) {
     std::int64_t rows = 0;
-    for (const ScoredRows& part : parts) rows += texts.count(part.split->tokens, part.rows);
+    for (const ScoredRows& part : parts)
+        rows += texts.count(part.split->tokens, known_rows(part.split->tokens, part.rows, tokenizer));
+    return rows;
+}
+
+std::int64_t count_unknown(const std::vector<ScoredRows>& parts, const Tokenizer& tokenizer) {
+    std::int64_t rows = 0;
+    for (const ScoredRows& part : parts)
+        rows += std::ranges::count_if(part.rows, [&](std::int64_t row) {
+            return is_mostly_unknown(part.split->tokens.row(row), tokenizer);
+        });
     return rows;
 }
 
@@ -112,8 +124,10 @@ ScoredRun::ScoredRun(const Context& context, const std::string& run, Checkpoint 
                       cut_length(context, checkpoint_.config().max_length, spec_)))),
       dataset_(open_scored(context, checkpoint_, config_, *tokenizer_)) {
     choose_parts(given);
-    for (const SplitName name : splits_for(ReadOptions(config_).split))
+    for (const SplitName name : splits_for(ReadOptions(config_).split)) {
         dataset_.warn_of_unseen(context_, name);
+        dataset_.warn_of_missing_columns(context_, name, [&] { return checkpoint_.label_names(); });
+    }
     const RunState& state = checkpoint_.state();
     if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash) match(run);
 }
@@ -127,7 +141,7 @@ std::string ScoredRun::scored_data() const {
 void ScoredRun::choose_parts(const Config& given) {
     parts_ = choose_rows(config_, dataset_);
     const TrainedTexts texts = TrainedTexts::load(checkpoint_.content());
-    trained_rows_ = count_trained(texts, parts_);
+    trained_rows_ = count_trained(texts, parts_, *tokenizer_);
     const Config& of_run = checkpoint_.config();
     if (given.split == "auto" && config_.split == "all" && is_share(trained_rows_, parts_, kOwnShare)) {
         const Config own = with_usual_numbers(with_length(
@@ -135,7 +149,8 @@ void ScoredRun::choose_parts(const Config& given) {
         try {
             const Dataset held_out = open_data(silent(context_), own, *tokenizer_);
             const auto parts = choose_rows(own, held_out);
-            if (const std::int64_t rows = count_trained(texts, parts); !is_share(rows, parts, kTooMany)) {
+            if (const std::int64_t rows = count_trained(texts, parts, *tokenizer_);
+                !is_share(rows, parts, kTooMany)) {
                 context_.info(fmt::format(
                     "{}: {} of {} texts trained this run: the {} that it held out are scored (--split all "
                     "scores all)",
@@ -161,8 +176,10 @@ void ScoredRun::choose_parts(const Config& given) {
         config_ = with_all_rows(std::move(config_), kNothingHeldOut);
         dataset_ = open_data(warnings_only(context_), config_, *tokenizer_);
         parts_ = choose_rows(config_, dataset_);
-        trained_rows_ = count_trained(texts, parts_);
+        trained_rows_ = count_trained(texts, parts_, *tokenizer_);
     }
+    if (const std::string line = unknown_line(count_unknown(parts_, *tokenizer_), num_rows()); !line.empty())
+        context_.warning(fmt::format("{}: {}", scored_data(), line));
     if (are_held_out_otherwise(config_, of_run))
         context_.warning(fmt::format(
             "{}: the run's {} rows were held out by the text of --text-column {}; those held out by the "

@@ -10,6 +10,7 @@
 #include "base/text_util.h"
 #include "config/resolve.h"
 #include "data/tokenizer_files.h"
+#include "data/unknown_texts.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/labels.h"
@@ -81,6 +82,26 @@ std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vect
     for (std::size_t i = 0; i < candidates.size(); ++i)
         if (!drop[i]) result.push_back(std::move(candidates[i]));
     return result;
+}
+
+// Labels whose rows come from texts of which the tokenizer knows little: different ones may get the same row.
+void warn_of_unknown_texts(const Context& context, const Tokenizer& tokenizer,
+                           const std::vector<NewLabel>& labels, std::span<const std::int64_t> rows_in_data) {
+    constexpr std::int64_t kShown = 3;
+    std::vector<std::int32_t> ids;
+    std::int64_t unknown = 0;
+    std::string shown;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+        tokenizer.encode(labels[i].text, 0, ids);
+        if (rows_in_data[i] == 0 && is_mostly_unknown(ids, tokenizer) && unknown++ < kShown)
+            shown += fmt::format("{}'{}'", shown.empty() ? "" : ", ", quoted(labels[i].name));
+    }
+    if (unknown > 0)
+        context.warning(
+            fmt::format("the run's tokenizer knows little of the texts of {} ({}{}), whose rows may be the "
+                        "same: give texts "
+                        "that have these labels (--data)",
+                        counted(unknown, "new label"), shown, unknown > kShown ? ", ..." : ""));
 }
 
 // How the run was trained: the default for its new rows.
@@ -215,6 +236,8 @@ LabelChange add_labels(const Context& given_context, const std::string& run, con
                     dataset->label_counts()[static_cast<std::size_t>(label)];
         }
     }
+    warn_of_unknown_texts(context, *tokenizer, labels,
+                          std::span(table.counts).subspan(static_cast<std::size_t>(change.labels_before)));
     NewRows rows(context, checkpoint, *tokenizer, config, config.max_length,
                  static_cast<std::int64_t>(labels.size()), data, config.steps > 0);
     rows.start({checkpoint.read_label_counts(), known}, texts, change);

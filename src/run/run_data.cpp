@@ -11,6 +11,7 @@
 #include "config/encoder_folder.h"
 #include "config/resolve.h"
 #include "data/tokenizer_files.h"
+#include "data/unknown_texts.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
@@ -68,12 +69,21 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
         throw DataError(fmt::format("{}: expected training rows, found none", config_.data));
     if (dataset_->num_labels() == 0)
         throw DataError(fmt::format("{}: expected labels, found none", config_.data));
+    std::int64_t unknown = 0;
+    for (std::int64_t row = 0; row < train.rows(); ++row)
+        unknown += is_mostly_unknown(train.tokens.row(row), *tokenizer_);
+    if (const std::string line = unknown_line(unknown, train.rows()); !line.empty())
+        context.warning(fmt::format(
+            "{}: {}; {}", config_.data, line,
+            config_.init.empty() ? "take a tokenizer that knows their characters (--tokenizer, --encoder)"
+                                 : "train a new run, whose tokenizer knows them, on all rows"));
     if (config_.encoder != kLinearEncoder) choose_numbers(context, checkpoint);
 
     RowLists rows = split_validation(config_, train.rows(), train.tokens);
     const Split& file = dataset_->validation();
     if (file.present && file.rows() > 0) {
         validation_split_ = &file;
+        warn_of_trained_validation(context, file);
         validation_.emplace(file, all_rows(file.rows()), validation_batch(config_));
     } else if (!rows.validation.empty()) {
         validation_split_ = &train;
@@ -85,6 +95,18 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     augmentation_ = Augmentation::open(context, for_labels, *dataset_, *tokenizer_);
     train_->append(augmentation_.rows());
     total_steps_ = steps_of(config_, train_->steps_per_epoch());
+}
+
+void RunData::warn_of_trained_validation(const Context& context, const Split& file) const {
+    const std::vector<std::int64_t> rows = all_rows(file.rows());
+    const std::int64_t trained =
+        trained_texts().count(file.tokens, known_rows(file.tokens, rows, *tokenizer_));
+    if (2 * trained > file.rows())
+        context.warning(
+            fmt::format("{}: {} of {} are training texts too: the score that chooses the checkpoint says "
+                        "little about new "
+                        "texts; validate with others, or with a share of the rows (--validation 0.02)",
+                        config_.validation, with_commas(trained), counted(file.rows(), "validation text")));
 }
 
 void RunData::make_spec(const Checkpoint* checkpoint) {

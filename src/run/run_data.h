@@ -78,6 +78,7 @@ class RunData {
     std::vector<std::int64_t> own_compensated(const Context& context) const;
 
   private:
+    void warn_of_trained_validation(const Context& context, const Split& file) const;
     void make_spec(const Checkpoint* checkpoint);
     // Whether a continued run is given data at another place than it was trained on.
     bool is_other_path() const;

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "elmo/config.h"
+#include "io/line_reader.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 
@@ -17,9 +21,34 @@ std::string detected_line(const std::string& name, const std::vector<DetectedOpt
                        flags);
 }
 
+std::string utf8_line(const std::string& name) {
+    return fmt::format("{}: its first rows hold UTF-8, which is read so in spite of --encoding latin-1",
+                       name);
+}
+
+namespace {
+
+bool begins_with_utf8(const std::filesystem::path& file) {
+    constexpr std::int64_t kLines = 2000;
+    LineReader lines(file);
+    while (const auto line = lines.next_line()) {
+        if (holds_utf8(*line)) return true;
+        if (lines.line_number() == kLines) break;
+    }
+    return false;
+}
+
+}  // namespace
+
 void say_detected(const Context& context, const Layout& layout) {
     const std::string line = detected_line(layout.shown(layout.train.text), layout.detected);
     if (!line.empty()) context.info(line);
+    for (const std::string& note : layout.notes) context.info(note);
+    std::set<std::filesystem::path> files;
+    for (const SplitFiles* split : {&layout.train, &layout.test, &layout.validation})
+        if (layout.table.latin1 && files.insert(split->text).second && !split->text.empty() &&
+            begins_with_utf8(split->text))
+            context.info(utf8_line(layout.shown(split->text)));
     for (const SplitFiles* split : {&layout.test, &layout.validation})
         if (split->cells)
             context.info(

@@ -338,6 +338,11 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
     layout.train = {train, train, {}};
     if (const fs::path test = test_beside(train); !test.empty()) {
         layout.test = {test, test, {}};
+        if (reading.test_share_given && reading.test_share > 0)
+            layout.notes.push_back(fmt::format(
+                "{} holds the test rows: --test-share {} has no part in this; to hold rows out of "
+                "{}, move that file elsewhere",
+                test.string(), reading.test_share, train.filename().string()));
     } else if (layout.format != DataFormat::kSparse) {
         layout.test_share = {reading.test_share, reading.equal_texts_together};
         if (layout.splits_by_hash()) layout.test = layout.train;

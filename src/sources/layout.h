@@ -80,7 +80,8 @@ struct Layout {
     LabelCells cells;
     TableWriting table;
     std::vector<DetectedOption> detected;
-    HashedShare test_share;  // of the training file, where it holds the test rows too
+    std::vector<std::string> notes;  // lines about files that people may not expect
+    HashedShare test_share;          // of the training file, where it holds the test rows too
 
     // Labels are names, numbered by elmo; else they are numbers.
     bool names_labels() const { return format >= DataFormat::kRaw && format != DataFormat::kSparse; }

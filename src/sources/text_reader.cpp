@@ -1,6 +1,7 @@
 #include "elmo/text_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -149,10 +150,12 @@ struct TextReader::Impl {
     std::string detected;
     std::string id_key;
     bool needs_id;
-    std::string columns_flag;  // by which the call names columns; "" where it does not
+    std::vector<std::string> named;  // the run's columns of a table without a header
+    std::string columns_flag;        // by which the call names columns; "" where it does not
     std::vector<TextId> ids;
     TextId id;
     Encoding encoding;
+    bool has_utf8 = false;  // beside an encoding that is another
     JsonRows json;
     ImportCounts counts;
     std::string storage;
@@ -168,6 +171,7 @@ struct TextReader::Impl {
                        : !reading.columns.empty() && !reading.columns_of_run ? "--columns"
                                                                              : ""),
           encoding(encoding_of(reading)) {
+        if (reading.columns_of_run) named = table_writing(reading).columns;
         const std::string name = plain_name(path);
         refuses_foreign = reading.input == InputForm::kAuto;
         if (!path.empty() && refuses_foreign) refuse_foreign_file(path);
@@ -229,7 +233,37 @@ struct TextReader::Impl {
         }
     }
 
+    // A row of a table with the run's columns, but no header. Texts have commas and semicolons.
+    void look_for_columns(const Record& line) {
+        std::vector<std::string> fields;
+        for (const char delimiter : {'\t', '|', ',', ';'}) {
+            try {
+                split_csv(line, fields, delimiter);
+            } catch (const DataError&) {  // a text
+                continue;
+            }
+            if (fields.size() != named.size()) continue;
+            const std::string columns = fmt::format("{}", fmt::join(named, ", "));
+            if (delimiter == '\t' || delimiter == '|')
+                fail(line, "lines of text, or JSON lines",
+                     fmt::format("a row of a table with the run's columns ({}): '{}'", columns,
+                                 quoted(line.bytes)),
+                     fmt::format("{}, or give --input text to answer line by line", kReadTwice));
+            note(fmt::format(
+                "{}: answered line by line, though its first line may be a row of a table with the "
+                "run's columns ({}): then save it as .csv and name the file",
+                line.file, columns));
+            return;
+        }
+    }
+
+    void note(const std::string& line) { detected += (detected.empty() ? "" : "\n") + line; }
+
     std::string text_of(Record record) {
+        if (encoding.latin1 && !has_utf8 && holds_utf8(record.bytes)) {
+            has_utf8 = true;
+            note(utf8_line(std::string(record.file)));
+        }
         record.bytes = valid_utf8(record, encoding, storage, counts);
         std::string text;
         id = {};
@@ -244,6 +278,7 @@ struct TextReader::Impl {
                 form = Form::kRows;
                 parser = open_fasttext({})->parser();
             }
+            if (form == Form::kText && refuses_header && !named.empty()) look_for_columns(record);
             if (form == Form::kText && refuses_header && !keys.empty() && is_header(record, keys))
                 fail(record, "lines of text, or JSON lines",
                      fmt::format("the header of a table: '{}'", quoted(record.bytes)),
@@ -265,8 +300,7 @@ struct TextReader::Impl {
         if (keys_open && !json.has(record, keys[0])) {
             const std::string key = !own_key.empty() ? own_key : usual_text_column(json.keys(record));
             if (!key.empty()) keys = {key};
-            if (!key.empty() && own_key.empty())
-                detected = detected_line(lines->name(), {{"text_column", key}});
+            if (!key.empty() && own_key.empty()) note(detected_line(lines->name(), {{"text_column", key}}));
         }
         keys_open = false;
         json.text(record, keys, text);

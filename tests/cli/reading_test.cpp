@@ -52,6 +52,98 @@ TEST(Reading, ARunKeepsWhatWasDetected) {
     expect_success(run_elmo({"train", "--out", folder.text("run"), "--resume", "--quiet"}));
 }
 
+// Texts of which the run's tokenizer knows nothing are alike to it, but not the same.
+TEST(Reading, TextsOfUnknownTokensAreSaidAndAreNoTrainedTexts) {
+    const TempFolder folder;
+    std::string west = rows_with("text,labels\n", ";"), old = "text,labels\n", fresh = old;
+    for (int i = 0; i < 20; ++i) {
+        (i % 2 ? old : fresh) +=
+            std::string(1 + i / 4, ' ') + "\u65e5\u672c\u8a9e" + (i % 4 < 2 ? ",red\n" : ",blue\n");
+        west += "\u00fc,red;blue\n";
+    }
+    const std::string run = folder.text("west");
+    expect_success(
+        run_elmo(Words{"train", folder.write("west.csv", west), "--out", run, "--encoder", "bag"} + quick()));
+    const std::string line = "that the tokenizer does not know: different ones look alike";
+    const Outcome on =
+        run_elmo(Words{"train", folder.write("old.csv", old), "--init", run, "--out", folder.text("ja"),
+                       "--test-share", "0", "--validation", "0", "--epochs", "1"});
+    expect_success(on);
+    EXPECT_TRUE(contains(on.err, "old.csv: 10 of 10 texts consist mostly of tokens " + line)) << on.err;
+    const Outcome scored = run_elmo({"eval", folder.text("ja"), folder.write("fresh.csv", fresh)});
+    expect_success(scored);
+    EXPECT_TRUE(contains(scored.err, line)) << scored.err;
+    EXPECT_FALSE(contains(scored.err, "trained this run")) << scored.err;
+    const Outcome answered = run_elmo({"predict", run, "--text", "\u65e5\u672c"});
+    expect_success(answered);
+    EXPECT_TRUE(contains(answered.err, "1 of 1 text consists mostly of tokens " + line)) << answered.err;
+    const Outcome known = run_elmo({"predict", run, "--text", "text 3 red"});
+    EXPECT_FALSE(contains(known.err, line)) << known.err;
+}
+
+TEST(Reading, NewLabelsWhoseTextsAreUnknownAreNamed) {
+    const TempFolder folder;
+    const std::string run = folder.text("west"),
+                      west = folder.write("west.csv", rows_with("text,labels\n", ";"));
+    expect_success(run_elmo(Words{"train", west, "--out", run, "--encoder", "bag"} + quick()));
+    const Outcome added =
+        run_elmo({"labels", "add", run, folder.write("new.txt", "ja\t\u65e5\nth\t\u0e20\nred text\n"),
+                  "--out", folder.text("plus")});
+    expect_success(added);
+    EXPECT_TRUE(
+        contains(added.err,
+                 "the run's tokenizer knows little of the texts of 2 new labels ('ja', 'th'), whose rows may "
+                 "be the same: give texts that have these labels (--data)"))
+        << added.err;
+}
+
+// The run knows its columns: rows of such a table on a pipe are no texts.
+TEST(Reading, ATableWithoutAHeaderOnStandardInput) {
+    const TempFolder folder;
+    for (const std::string delimiter : {"\t", ","}) {
+        std::string rows;
+        for (int i = 0; i < 40; ++i)
+            rows += std::to_string(i) + delimiter + (i % 2 ? "text of red" : "text of blue") + delimiter +
+                    (i % 2 ? "red\n" : "blue\n");
+        const std::string data = folder.write("rows.csv", rows),
+                          run = folder.text(delimiter == "," ? "commas" : "tabs");
+        expect_success(run_elmo(Words{"train", data, "--columns", "id,text,labels", "--out", run} + quick()));
+        const Outcome outcome = run_elmo({"predict", run}, rows);
+        if (delimiter == "\t") {
+            expect_failure(
+                outcome, 1,
+                {"standard input:1: expected lines of text, or JSON lines, found a row of a table with the "
+                 "run's columns (id, text, labels)",
+                 "save it and name the file, or give --input text"});
+        } else {
+            expect_success(outcome);
+            EXPECT_TRUE(
+                contains(outcome.err, "its first line may be a row of a table with the run's columns"))
+                << outcome.err;
+        }
+        expect_success(run_elmo({"predict", run, "--input", "text"}, rows));
+        EXPECT_FALSE(contains(run_elmo({"predict", run}, "text of red\n").err, "columns"));
+    }
+}
+
+TEST(Reading, ValidationRowsThatAlsoTrainAreSaid) {
+    const TempFolder folder;
+    const std::string rows = rows_with("text,labels\n", ";"), data = folder.write("rows.csv", rows);
+    const std::string line = "of 40 validation texts are training texts too";
+    const Outcome same =
+        run_elmo({"train", data, "--validation", folder.write("same.csv", rows), "--out", folder.text("a")});
+    expect_success(same);
+    EXPECT_TRUE(contains(same.err, line)) << same.err;
+    std::string others = rows;
+    for (std::size_t at = 0; (at = others.find("text ", at)) != std::string::npos; at += 5) others[at] = 'n';
+    const Outcome other = run_elmo({"train", data, "--validation", folder.write("other.csv", others), "--out",
+                                    folder.text("b"), "--text-column", "text"});
+    EXPECT_FALSE(contains(other.err, "training texts too")) << other.err;
+    const Outcome one = run_elmo({"train", folder.write("one.csv", "text,labels\nred,a\n"), "--test-share",
+                                  "0", "--validation", "0", "--out", folder.text("c")});
+    EXPECT_TRUE(contains(one.err, "learning a vocabulary 1 text,")) << one.err;
+}
+
 TEST(Reading, WhatSeparatesColumnsIsSaidOnceWithTheRest) {
     const TempFolder folder;
     std::string rows = rows_with("Text,Tags\n", "|");

@@ -333,6 +333,22 @@ TEST_F(Workflow, PredictWritesFilesAndCanGoOn) {
                    {"the cat eats: no such file", "give --text before it"});
 }
 
+TEST_F(Workflow, AStoppedPredictionSaysHowToContinue) {
+    std::string texts;
+    for (int i = 0; i < 300'000; ++i) texts += "the cat eats " + std::to_string(i) + "\n";
+    const std::string out = folder_->text("stopped.jsonl"), call = "\"$ELMO\" predict " + run() + " " +
+                                                                   folder_->write("many.txt", texts) +
+                                                                   " --out " + out;
+    const Outcome outcome = run_shell(call + " & child=$!; until test -s " + out +
+                                      ".partial; do kill -0 $child || break; sleep 0.05; done; kill -TERM "
+                                      "$child; wait $child");
+    EXPECT_EQ(outcome.status, 130);
+    EXPECT_TRUE(
+        contains(outcome.err, "answers are in " + out + ".partial: the same call with --resume continues"))
+        << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(out));
+}
+
 // timeout(1) signals a program and its group: both signals are one wish to stop, and nothing is lost.
 TEST_F(Workflow, TwoSignalsAtOnceAreOneWishToStop) {
     const std::string flags =

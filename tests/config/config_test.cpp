@@ -106,6 +106,19 @@ TEST(Options, EveryValueRoundTripsThroughText) {
     expect_equal(back, Config());
 }
 
+TEST(Options, ValuesMayBeCalledAsOtherProgramsCallThem) {
+    Config config;
+    for (const char* name : {"latin1", "iso-8859-1", "cp1252", "windows-1252"}) {
+        set_option(config, "encoding", "utf8");
+        EXPECT_EQ(config.encoding, "utf-8");
+        set_option(config, "encoding", name);
+        EXPECT_EQ(config.encoding, "latin-1") << name;
+    }
+    set_option(config, "delimiter", "\\t");
+    EXPECT_EQ(config.delimiter, "tab");
+    validate(config);
+}
+
 TEST(Options, DoublesAreShortestAndExact) {
     Config config;
     for (const double value : {0.1, 1e-6, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 10.0}) {

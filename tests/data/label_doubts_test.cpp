@@ -378,6 +378,8 @@ TEST_F(LabelDoubts, NamesThatDifferInCaseBlanksOrUnicodeForm) {
         only({"Go", "go", "GO", "rust"}),
         "3 pairs of labels differ only in case, blanks or Unicode form, such as 'GO' (1 row) and 'Go' (1): "
         "they stay different labels; where they mean the same, write them alike");
+    // A blank that is not of ASCII stays at the end of a name.
+    EXPECT_EQ(only({"Polski", "Polski\u00a0"}).substr(0, 37), "1 pair of labels differs only in case");
     EXPECT_EQ(doubts({"user name", "username", "user_name", "cafe", "caf\u00e9", "1", "10"}), Strings());
 }
 

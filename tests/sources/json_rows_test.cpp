@@ -53,6 +53,27 @@ TEST(JsonRows, JoinsTexts) {
     EXPECT_EQ(text(R"({"title": "A", "content": ""})", {"title", "content"}), "A");
 }
 
+TEST(JsonRows, RefusesAKeyThatStandsTwice) {
+    EXPECT_TRUE(contains(error([] { text(R"({"text": "a", "text": "b"})", {"text"}); }),
+                         "file:3: expected each key once, found 'text' twice; rename or remove one of them"));
+    EXPECT_TRUE(
+        contains(error([] { text(R"({"meta": {"t": "a", "t": "b"}})", {"meta.t"}); }), "found 't' twice"));
+    EXPECT_TRUE(contains(error([] { names(R"({"labels": ["x"], "labels": ["y"]})"); }),
+                         "file:3: expected each key once, found 'labels' twice"));
+    EXPECT_EQ(text(R"({"text": "a", "other": 1, "other": 2})", {"text"}), "a") << "as columns of a table";
+}
+
+TEST(JsonRows, SaysWhatToDoAboutLabelsThatAreNone) {
+    const std::string advice = "write each label as a string";
+    EXPECT_TRUE(contains(error([] { names(R"({"labels": true})"); }), advice));
+    EXPECT_TRUE(contains(error([] { names(R"({"labels": 1.5})"); }), advice));
+    EXPECT_TRUE(contains(error([] { names(R"({"labels": ["x", ["y"]]})"); }),
+                         "write the labels of a row as one list like [\"a\", \"b\"]"));
+    EXPECT_TRUE(
+        contains(error([] { text(R"({"text": "\ud800 a"})", {"text"}); }),
+                 "a \\u escape of half a character, which no text holds: write U+FFFD (\\ufffd) there"));
+}
+
 TEST(JsonRows, ReadsLabels) {
     EXPECT_EQ(ids(R"({"target_ind": [3, 1, 9], "target_rel": [1.0, 1.0, 0.5]})"),
               (std::vector<std::uint32_t>{1, 3, 9}));

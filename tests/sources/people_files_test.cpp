@@ -517,6 +517,105 @@ TEST_F(PeopleFiles, NamesWithSeparatorsAreNames) {
               (Strings{"one -> | Smith, John", "two -> | Doe, Jane"}));
 }
 
+// --- Latin-1 and UTF-8 beside each other
+
+TEST_F(PeopleFiles, RowsOfUtf8AreReadSoBesideLatin1) {
+    write("a.csv", "text,labels\ncaf\u00e9,gr\u00fcn\nnaive,b\n");
+    EXPECT_EQ(rows("a.csv", {{"encoding", "latin-1"}}),
+              (Strings{"caf\u00e9 -> | gr\u00fcn", "naive -> | b"}));
+    EXPECT_TRUE(
+        contains(said("a.csv", {{"encoding", "latin-1"}}).at(0),
+                 "a.csv: its first rows hold UTF-8, which is read so in spite of --encoding latin-1"));
+    write("one_hot.csv", "text,gr\u00fcn,rot\none,1,0\ntwo,1,1\n");
+    EXPECT_EQ(rows("one_hot.csv", {{"encoding", "latin-1"}, {"label_column", "*"}})[0], "one -> | gr\u00fcn");
+    write("a.jsonl", "{\"text\": \"caf\u00e9\", \"labels\": [\"a\"]}\n");
+    EXPECT_EQ(rows("a.jsonl", {{"encoding", "latin-1"}}), (Strings{"caf\u00e9 -> | a"}));
+    // Files of one data set may differ, and so may rows.
+    write("x_train.csv", "text,labels\ncaf\xe9,a\ncaf\u00e9 noir,b\n");
+    write("x_test.csv", "text,labels\n\u00e9t\u00e9,a\n");
+    EXPECT_EQ(rows("x_train.csv", {{"encoding", "latin-1"}}),
+              (Strings{"caf\u00e9 -> | a", "caf\u00e9 noir -> | b"}));
+    EXPECT_EQ(said("x_train.csv", {{"encoding", "latin-1"}}).size(), 2U);
+    write("latin.csv", "text,labels\ncaf\xe9,a\nplain,b\n");
+    EXPECT_EQ(said("latin.csv", {{"encoding", "latin-1"}}), Strings());
+}
+
+TEST_F(PeopleFiles, BlanksAroundLabelsOfJsonListsDoNotCount) {
+    write("a.jsonl",
+          "{\"text\": \"one\", \"labels\": [\"a \", \" b\"]}\n{\"text\": \"two\", \"labels\": "
+          "[\"b\", \"c\\n\", \" \"]}\n{\"text\": \"three\", \"labels\": \"c \"}\n");
+    EXPECT_EQ(rows("a.jsonl"), kRows);
+}
+
+// Kaggle's layout: the test file is what one is to answer.
+TEST_F(PeopleFiles, ATestFileWithoutLabelsIsLeftOut) {
+    write("a/train.csv", "id,text,labels\n1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
+    write("a/test.csv", "id,text\n4,four\n");
+    EXPECT_EQ(rows("a/train.csv"), kRows);
+    EXPECT_EQ(rows("a"), kRows);
+    const std::string line = said("a/train.csv").at(0);
+    EXPECT_TRUE(contains(line, "a/test.csv: it has no labels, so it is left out")) << line;
+    EXPECT_TRUE(contains(line, "elmo predict RUN")) << line;
+    Config shared = options("a/train.csv", {{"test_share", "0.5"}});
+    const Dataset data = Dataset::open_labels(quiet(), shared);
+    EXPECT_EQ(data.train().rows() + data.test().rows(), 3) << "a share of the rows is held out as usual";
+    write("b/train.csv", "id,comment,a,b,c\n1,one,1,1,0\n2,two,0,1,1\n3,three,0,0,1\n");
+    write("b/test.csv", "id,comment\n4,four\n");
+    EXPECT_EQ(rows("b/train.csv"), kRows);
+    EXPECT_EQ(rows("b/train.csv", {{"text_column", "comment"}, {"label_column", "*"}}), kRows);
+    write("c/train.jsonl", "{\"text\": \"one\", \"labels\": [\"a\", \"b\"]}\n");
+    write("c/test.jsonl", "{\"text\": \"four\"}\n");
+    EXPECT_EQ(rows("c/train.jsonl"), (Strings{kRows[0]}));
+    // One that may have them under another name is not.
+    write("d/train.csv", "text,labels\none,a\n");
+    write("d/test.csv", "text,tags\ntwo,a\n");
+    EXPECT_TRUE(contains(error("d/train.csv"), "test.csv:1: expected a header with the columns"));
+}
+
+TEST_F(PeopleFiles, ATestShareBesideATestFileIsSaidToHaveNoPart) {
+    write("x_train.csv", "text,labels\none,a\n");
+    write("x_test.csv", "text,labels\ntwo,a\n");
+    EXPECT_EQ(said("x_train.csv"), Strings());
+    const Strings lines = said("x_train.csv", {{"test_share", "0.3"}});
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_TRUE(contains(lines[0], "x_test.csv holds the test rows: --test-share 0.3 has no part in this"))
+        << lines[0];
+}
+
+// Labels that a file of columns of 0 and 1 cannot have are not scored as if no row had them in silence.
+TEST_F(PeopleFiles, ATestFileThatLacksColumnsOfLabels) {
+    write("x_train.csv", "text,a,b,c\none,1,1,0\ntwo,0,1,1\n");
+    write("x_test.csv", "text,a,z\nthree,1,0\n");
+    const Strings lines = said("x_train.csv", {{"label_column", "*"}});
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_TRUE(contains(
+        lines[0], "x_test.csv: 2 of 3 labels have no column ('b', 'c'): its rows count as without them"))
+        << lines[0];
+    write("x_test.csv", "text,c,b,a\nthree,0,0,0\n");
+    EXPECT_EQ(said("x_train.csv", {{"label_column", "*"}}), Strings());
+}
+
+TEST_F(PeopleFiles, AWrongDelimiterIsNamedWithTheRightOne) {
+    write("comma.csv", "id,text,labels\n1,one,a\n");
+    write("tab.tsv", "id\ttext\tlabels\n1\tone\ta\n");
+    EXPECT_TRUE(contains(error("comma.csv", {{"delimiter", ";"}}),
+                         "columns are separated by ',', not by ';': give --delimiter ','"));
+    EXPECT_TRUE(contains(error("comma.csv", {{"delimiter", ";"}, {"text_column", "text"}}),
+                         "columns are separated by ',', not by ';': give --delimiter ','"));
+    write("row.csv", "1,one,a\n2,two,b\n");
+    EXPECT_TRUE(contains(error("row.csv", {{"delimiter", ";"}, {"columns", "id,text,labels"}}),
+                         "columns are separated by ',', not by ';': give --delimiter ','"));
+    EXPECT_TRUE(contains(error("tab.tsv", {{"delimiter", ";"}}),
+                         "columns are separated by tabs, not by ';': give --delimiter tab"));
+}
+
+TEST_F(PeopleFiles, ColumnsOfZeroAndOneAreForTables) {
+    write("a.jsonl", "{\"desc\": \"one\", \"a\": 1, \"b\": 0}\n");
+    EXPECT_TRUE(contains(error("a.jsonl", {{"text_column", "desc"}, {"label_column", "*"}}),
+                         "columns of 0 and 1 are read of tables: write the labels of each row as a list like "
+                         "[\"a\", \"b\"], or all rows as CSV"));
+}
+
 TEST_F(PeopleFiles, EmptyFilesAndWrongNumbersOfFields) {
     write("a.csv", "");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected rows, found an empty file"));

@@ -53,6 +53,23 @@ TEST_F(TextReaderTest, LinesStandAsTheyAreEmptyOnesToo) {
     EXPECT_EQ(all(file("empty.txt", "")), Texts{});
 }
 
+TEST_F(TextReaderTest, LinesOfUtf8AreReadSoBesideLatin1) {
+    Config config;
+    config.encoding = "latin-1";
+    EXPECT_EQ(all(file("a.txt",
+                       "\xef\xbb\xbf"
+                       "caf\u00e9\ncaf\xe9\n"),
+                  config),
+              (Texts{"caf\u00e9", "caf\u00e9"}));
+    const auto json = file("a.jsonl", "{\"text\": \"caf\u00e9\"}\n");
+    EXPECT_EQ(all(json, config), (Texts{"caf\u00e9"}));
+    TextReader reader(json.string(), config);
+    reader.next(1);
+    EXPECT_NE(reader.detected().find("hold UTF-8, which is read so in spite of --encoding latin-1"),
+              std::string::npos)
+        << reader.detected();
+}
+
 // fastText's labels are left out; the first row of a file may have none.
 TEST_F(TextReaderTest, LabelsBeforeTexts) {
     EXPECT_EQ(all(file("a.txt", "__label__x one\ntwo\n")), (Texts{"one", "two"}));

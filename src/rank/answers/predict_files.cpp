@@ -326,6 +326,15 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
             answered += static_cast<std::int64_t>(texts.size());
             progress.update((bytes_before + reader.bytes_read()) >> 10,
                             fmt::format("{} texts", with_commas(result.resumed + answered)));
+            if (context.stop_requested()) {
+                out.sync();
+                throw Interrupted(
+                    fmt::format("stopped; {} in {}: the same call with --resume continues",
+                                result.resumed + answered == 1
+                                    ? std::string("1 answer is")
+                                    : fmt::format("{} answers are", with_commas(result.resumed + answered)),
+                                target.partial.string()));
+            }
         }
         bytes_before += static_cast<std::int64_t>(fs::file_size(file, error));
         result.replaced_utf8 += reader.replaced_utf8();

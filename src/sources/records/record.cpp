@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
+
 #include "base/text_util.h"
 #include "elmo/error.h"
 
@@ -54,8 +56,14 @@ std::string_view from_latin1(std::string_view bytes, std::string& storage) {
 
 std::string utf8_of_latin1(std::string_view bytes) {
     std::string storage;
+    if (simdjson::validate_utf8(bytes.data(), bytes.size())) return std::string(bytes);
     from_latin1(bytes, storage);
     return storage;
+}
+
+bool holds_utf8(std::string_view bytes) {
+    return std::ranges::any_of(bytes, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }) &&
+           simdjson::validate_utf8(bytes.data(), bytes.size());
 }
 
 Encoding encoding_of(const ReadOptions& reading) {
@@ -78,8 +86,8 @@ bool looks_like_latin1(std::string_view text) {
 std::string_view valid_utf8(const Record& record, Encoding encoding, std::string& storage,
                             ImportCounts& counts) {
     std::string_view rest = record.bytes;
-    if (encoding.latin1) return from_latin1(rest, storage);
     if (simdjson::validate_utf8(rest.data(), rest.size())) return rest;
+    if (encoding.latin1) return from_latin1(rest, storage);
     std::size_t bad = find_invalid_utf8(rest);
     if (!encoding.allow_invalid)
         fail(record, "UTF-8",

@@ -33,7 +33,7 @@ struct ImportCounts {
 
 // How the bytes of a source are characters.
 struct Encoding {
-    bool latin1 = false;         // else UTF-8
+    bool latin1 = false;         // of what is no UTF-8: no text of Latin-1 is UTF-8 by accident
     bool allow_invalid = false;  // U+FFFD in place of what is not UTF-8
 };
 Encoding encoding_of(const ReadOptions& reading);
@@ -43,7 +43,11 @@ Encoding encoding_of(const ReadOptions& reading);
 std::string_view valid_utf8(const Record& record, Encoding encoding, std::string& storage,
                             ImportCounts& counts);
 
+// Of bytes that are UTF-8 already, themselves.
 std::string utf8_of_latin1(std::string_view bytes);
+
+// UTF-8 with characters beyond ASCII.
+bool holds_utf8(std::string_view bytes);
 
 // The text, which is not valid UTF-8, holds no UTF-8 beyond ASCII at all: its high bytes are those of
 // Latin-1 (or of Windows-1252, which Latin-1 is read as).

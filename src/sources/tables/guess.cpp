@@ -260,6 +260,48 @@ void settle_columns(const ReadOptions& reading, Layout& layout) {
     }
 }
 
+bool may_hold_labels(const std::vector<std::string>& names) {
+    return std::ranges::any_of(names, [](const std::string& name) {
+        return std::ranges::find(kLabelNames, lower(trim(name))) != std::end(kLabelNames);
+    });
+}
+
+// Whether a file has the texts, but neither the labels nor what is called as labels are.
+bool lacks_labels(const Layout& layout, const std::filesystem::path& file) {
+    Layout texts = layout;
+    texts.label_column.clear();
+    if (layout.format != DataFormat::kJsonl)
+        return layout.table.columns.empty() && !has_header(file, layout) && has_header(file, texts) &&
+               std::ranges::none_of(possible_shapes(file, texts),
+                                    [](const TableShape& shape) { return may_hold_labels(shape.names); });
+    JsonRows json;
+    bool text = false, labels = false;
+    std::size_t rows = 0;
+    visit_json(file, [&](const Record& record) {
+        text = text || json.has(record, layout.text_columns[0]);
+        labels = labels || json.has(record, layout.label_column) || may_hold_labels(json.keys(record));
+        return ++rows < kRows / 10 && !labels;
+    });
+    return text && !labels;
+}
+
+// What is to be answered, as those who give a task call it, is no test file.
+void leave_out_unlabelled_test(const ReadOptions& reading, Layout& layout) {
+    const std::filesystem::path test = layout.test.labels;
+    if (test.empty() || test == layout.train.labels || !lacks_labels(layout, test)) return;
+    layout.notes.clear();  // that it holds the test rows
+    layout.test_share = {reading.test_share, reading.equal_texts_together};
+    layout.test.text = layout.test.labels =
+        layout.splits_by_hash() ? layout.train.text : std::filesystem::path();
+    layout.notes.push_back(fmt::format(
+        "{0}: it has no labels, so it is left out{1}; elmo predict RUN {0} answers it, and elmo eval RUN "
+        "FILE scores a file that has labels",
+        test.string(),
+        layout.splits_by_hash()
+            ? fmt::format(" and a share of {} of the other rows is held out instead", layout.test_share.share)
+            : std::string()));
+}
+
 // Each file of the data set is asked anew when it is opened: this is to say it.
 void settle_writing(Layout& layout) {
     const bool tsv = layout.format == DataFormat::kTsv;
@@ -420,6 +462,7 @@ void settle_reading(const ReadOptions& reading, Layout& layout) {
         if (layout.format != DataFormat::kJsonl) settle_names(reading, layout);
         settle_columns(reading, layout);
         if (layout.format != DataFormat::kJsonl) settle_writing(layout);
+        leave_out_unlabelled_test(reading, layout);
         const bool open = reading.label_separator == "auto";
         if (!open && !reading.label_separator_of_run) return;
         const std::vector<std::string> fields = label_fields(layout, layout.train.text);

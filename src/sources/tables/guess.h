@@ -13,6 +13,7 @@ namespace elmo {
 
 // Completes the layout of a plain file: names of columns where the file lacks the usual ones and has one that
 // must be meant, the separator of labels or that they are lists (those of other files of the data set too).
+// A test file without labels is left out, as if it were not there.
 // What was found is in layout.detected. Reads a bounded beginning of the training file; what is wrong with
 // that is left to the import.
 void settle_reading(const ReadOptions& reading, Layout& layout);

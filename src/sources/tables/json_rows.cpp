@@ -18,6 +18,15 @@ std::string show(const dom::element& value) {
     return fmt::format("'{}'", quoted(simdjson::minify(value)));
 }
 
+// An escape of a UTF-16 surrogate, of which JSON may have pairs.
+bool has_half_character(std::string_view line) {
+    for (std::size_t at = line.find("\\u"); at != line.npos; at = line.find("\\u", at + 1))
+        if (line.size() > at + 3 && (line[at + 2] | 0x20) == 'd' &&
+            std::string_view("89abcdefABCDEF").find(line[at + 3]) != std::string_view::npos)
+            return true;
+    return false;
+}
+
 std::string keys_of(const dom::object& object) {
     std::string list;
     for (const auto& field : object) {
@@ -45,23 +54,33 @@ std::vector<std::string> paths_of(const dom::object& object) {
 enum class Way { kObjects, kList, kEmptyList };
 
 // The value at a key, or where no key is called so, at the path that its dots make. A list on the way gives
-// the values inside its objects. Nothing is added where the path ends early.
-Way find_values(const dom::object& object, std::string_view key, std::vector<dom::element>& out) {
+// the values inside its objects. Nothing is added where the path ends early. With a record a key that stands
+// twice is a DataError.
+Way find_values(const dom::object& object, std::string_view key, std::vector<dom::element>& out,
+                const Record* record = nullptr) {
     dom::element value;
+    const auto refuse_repeated = [&](std::string_view name) {
+        if (record != nullptr && std::count_if(object.begin(), object.end(),
+                                               [&](const auto& field) { return field.key == name; }) > 1)
+            fail(*record, "each key once", fmt::format("'{}' twice", quoted(name)),
+                 "rename or remove one of them");
+    };
     if (object.at_key(key).get(value) == simdjson::SUCCESS) {
+        refuse_repeated(key);
         out.push_back(value);
         return Way::kObjects;
     }
     const std::size_t dot = key.find('.');
     if (dot == key.npos || object.at_key(key.substr(0, dot)).get(value) != simdjson::SUCCESS)
         return Way::kObjects;
+    refuse_repeated(key.substr(0, dot));
     const std::string_view rest = key.substr(dot + 1);
     dom::object inner;
     dom::array list;
-    if (value.get(inner) == simdjson::SUCCESS) return find_values(inner, rest, out);
+    if (value.get(inner) == simdjson::SUCCESS) return find_values(inner, rest, out, record);
     if (value.get(list) != simdjson::SUCCESS) return Way::kObjects;
     for (const dom::element item : list)
-        if (item.get(inner) == simdjson::SUCCESS) find_values(inner, rest, out);
+        if (item.get(inner) == simdjson::SUCCESS) find_values(inner, rest, out, record);
     return list.size() == 0 ? Way::kEmptyList : Way::kList;
 }
 
@@ -79,16 +98,19 @@ struct JsonRows::Impl {
         constexpr std::string_view kObject = "write each object on a line of its own, as 'jq -c .' does";
         constexpr std::string_view kQuotes = "JSON has double quotes, as Python's json.dumps writes them";
         constexpr std::string_view kComma = "remove the comma at the end of each line";
+        constexpr std::string_view kHalf =
+            "a \\u escape of half a character, which no text holds: write U+FFFD (\\ufffd) there";
         // Parts of a document that goes over many lines.
         const std::string_view line = trim(record.bytes);
         if (error != simdjson::SUCCESS)
             fail(record, "a JSON object",
                  fmt::format("'{}' ({})", quoted(record.bytes), simdjson::error_message(error)),
-                 line.starts_with('[')    ? kArray
-                 : line == "{"            ? kObject
-                 : line.starts_with("{'") ? kQuotes
-                 : line.ends_with("},")   ? kComma
-                                          : std::string_view());
+                 line.starts_with('[')                                         ? kArray
+                 : line == "{"                                                 ? kObject
+                 : line.starts_with("{'")                                      ? kQuotes
+                 : line.ends_with("},")                                        ? kComma
+                 : error == simdjson::STRING_ERROR && has_half_character(line) ? kHalf
+                                                                               : std::string_view());
         dom::object object;
         if (root.get(object) != simdjson::SUCCESS)
             fail(record, "a JSON object", show(root), root.is_array() ? kArray : std::string_view());
@@ -107,7 +129,7 @@ struct JsonRows::Impl {
     dom::element value(const Record& record, const dom::object& object, const std::string& key,
                        std::string_view advice = {}) {
         std::vector<dom::element> found;
-        find_values(object, key, found);
+        find_values(object, key, found, &record);
         if (found.empty()) refuse_missing(record, object, key, advice);
         if (found.size() > 1)
             fail(record, fmt::format("one value at '{}'", key), fmt::format("{} in a list", found.size()));
@@ -141,7 +163,7 @@ void JsonRows::text(const Record& record, const std::vector<std::string>& keys, 
     std::vector<dom::element> found;
     for (const std::string& key : keys) {
         found.clear();
-        const Way way = find_values(object, key, found);
+        const Way way = find_values(object, key, found, &record);
         const bool first = &key == &keys.front();
         if (first && found.empty() && way != Way::kEmptyList) {
             const std::string joined = joining_advice(keys, paths_of(object), "key");
@@ -209,19 +231,26 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
     static constexpr std::string_view kMissingAdvice =
         "name the key of the labels with --label-column, or count such rows as without labels with "
         "--allow-null-labels";
+    static constexpr std::string_view kFlagsAdvice =
+        "columns of 0 and 1 are read of tables: write the labels of each row as a list like [\"a\", \"b\"], "
+        "or "
+        "all rows as CSV";
     out.clear();
     const dom::object object = impl_->parse(record);
     std::vector<dom::element> found;
-    const Way way = find_values(object, key, found);
+    const Way way = find_values(object, key, found, &record);
     bool missing = found.empty() && way != Way::kEmptyList;  // which is a row without labels, like any other
     if (missing && !cells.allow_null) {
         const std::string one = one_column_advice(key, paths_of(object), "key");
-        impl_->refuse_missing(record, object, key, one.empty() ? kMissingAdvice : one);
+        impl_->refuse_missing(record, object, key,
+                              key.ends_with('*') ? kFlagsAdvice
+                              : one.empty()      ? kMissingAdvice
+                                                 : std::string_view(one));
     }
     const auto take = [&](const dom::element& item) {
         std::string_view name;
         if (item.get(name) == simdjson::SUCCESS) {
-            if (!name.empty()) out.emplace_back(name);
+            if (name = trim(name); !name.empty()) out.emplace_back(name);
         } else if (item.is_int64() || item.is_uint64()) {
             out.push_back(simdjson::minify(item));
         } else if (item.is_null() && cells.allow_null) {
@@ -233,8 +262,8 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
                      ? fmt::format("name a key inside with --label-column {}.KEY; where the keys are "
                                    "the labels, write them as a list like [\"a\", \"b\"]",
                                    key)
-                 : item.is_double() || item.is_bool() ? "write it as a string"
-                                                      : "");
+                 : item.is_array() ? "write the labels of a row as one list like [\"a\", \"b\"]"
+                                   : "write each label as a string, or name another key with --label-column");
         }
     };
     for (const dom::element& value : found) {

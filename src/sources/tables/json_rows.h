@@ -32,8 +32,8 @@ class JsonRows {
     // repeated one unless `merge`.
     void label_ids(const Record& record, const std::string& key, std::int64_t num_labels, bool merge,
                    std::vector<std::uint32_t>& out, ImportCounts& counts);
-    // Label names at `key`: a list of strings or whole numbers, or one string as `cells` says. A path goes
-    // through lists of objects, whose values are names each.
+    // Label names at `key`: a list of strings (without blanks around them) or whole numbers, or one string as
+    // `cells` says. A path goes through lists of objects, whose values are names each.
     void label_names(const Record& record, const std::string& key, const LabelCells& cells,
                      std::vector<std::string>& out, ImportCounts& counts);
     // The keys of the object; none where the record holds no object.

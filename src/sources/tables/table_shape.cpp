@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -90,6 +91,23 @@ std::string list_of(const std::vector<std::string>& names) {
     return fmt::format("'{}'", fmt::join(names, "' and '"));
 }
 
+// What to give where another delimiter than the layout's makes a shape that `fits`; "" where none does.
+template <class Fits>
+std::string delimiter_advice(const std::filesystem::path& file, Layout layout, const Fits& fits) {
+    const char used = std::exchange(layout.table.delimiter, 0);
+    if (used == 0) return {};
+    for (TableShape& shape : possible_shapes(file, layout))
+        if (shape.delimiter != used && fits(shape)) {
+            const auto name = [](char delimiter) {
+                return delimiter == '\t' ? std::string("tabs") : fmt::format("'{}'", delimiter);
+            };
+            return fmt::format("columns are separated by {}, not by {}: give --delimiter {}",
+                               name(shape.delimiter), name(used),
+                               shape.delimiter == '\t' ? std::string("tab") : name(shape.delimiter));
+        }
+    return {};
+}
+
 // What is most likely wrong with a first line that lacks the columns.
 std::string header_advice(const Layout& layout, std::string_view line, const TableShape& shape) {
     if (line.find('\0') != line.npos) return "it looks like UTF-16: convert the file to UTF-8";
@@ -97,8 +115,6 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
         return "it looks like Latin-1: read it with --encoding latin-1";
     if (trim(line).find('\r') != line.npos) return std::string(kLoneCarriageReturns);
     if (trim(line).empty()) return "its first line is empty: remove it";
-    if (shape.quotes && shape.names.size() == 1 && line.find(';') != line.npos && layout.table.delimiter != 0)
-        return "columns are separated by semicolons: leave --delimiter out, or give ';'";
     if (layout.format == DataFormat::kTsv && layout.table.needs_header && shape.names.size() == 2)
         return "where the file has no header, leave --text-column and --label-column out, or name its "
                "columns with --columns";
@@ -113,7 +129,8 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
                  "label), or all of a file without a header with --columns";
 }
 
-[[noreturn]] void refuse_header(const Layout& layout, const Record& first, const TableShape& shape) {
+[[noreturn]] void refuse_header(const std::filesystem::path& file, const Layout& layout, const Record& first,
+                                const TableShape& shape) {
     const auto is_there = [&](const std::string& name) {
         return column(shape.names, name) < shape.names.size();
     };
@@ -123,6 +140,9 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
             "write 1 where a row has the label that a column is named by, and 0 or nothing where it has not");
     std::vector<std::string> wanted = layout.text_columns;
     if (!layout.label_column.empty()) wanted.push_back(layout.label_column);
+    const std::string other = delimiter_advice(file, layout, [&](TableShape& with) {
+        return find_columns(file, layout, with) || (shape.names.size() == 1 && with.names.size() > 1);
+    });
     fail(first,
          fmt::format("{}a header with the column{} {}",
                      layout.format == DataFormat::kCsv || layout.table.needs_header
@@ -130,7 +150,8 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
                          : "'text<TAB>label,label' or ",
                      wanted.size() == 1 ? "" : "s", list_of(wanted)) +
              meant_columns(wanted, shape.names),
-         fmt::format("'{}'", quoted(first.bytes)), header_advice(layout, first.bytes, shape));
+         fmt::format("'{}'", quoted(first.bytes)),
+         other.empty() ? header_advice(layout, first.bytes, shape) : other);
 }
 
 // Whether a column that is looked for is there: then the first line is a header, with another one missing.
@@ -158,10 +179,13 @@ TableShape shape_without_header(const std::filesystem::path& file, const Layout&
         if (fits || !found) found = std::move(shape);
         if (fits) break;
     }
-    if (!found)
+    if (!found) {
+        const std::string other = delimiter_advice(
+            file, layout, [&](const TableShape& with) { return with.names.size() == names.size(); });
         fail(first, fmt::format("{} fields, as --columns names", names.size()),
              fmt::format("{} in '{}'", shapes.front().names.size(), quoted(first.bytes)),
-             "name every column of the file, in order");
+             other.empty() ? "name every column of the file, in order" : other);
+    }
     if (find_columns(file, layout, *found)) {
         if (const std::string repeated = repeated_column(*found); !repeated.empty())
             throw ConfigError(
@@ -263,6 +287,16 @@ bool has_named_columns(const Layout& layout) {
            find_table_shape(layout.train.text, layout).has_header;
 }
 
+std::vector<std::string> flag_names(const std::filesystem::path& file, const Layout& layout) {
+    std::vector<std::string> names;
+    const bool is_table = layout.format == DataFormat::kTsv || layout.format == DataFormat::kCsv;
+    if (!is_table || !layout.label_column.ends_with('*')) return names;
+    const TableShape shape = find_table_shape(file, layout);
+    if (shape.one_hot)
+        for (const std::size_t at : shape.labels) names.push_back(shape.names[at]);
+    return names;
+}
+
 bool has_header(const std::filesystem::path& file, const Layout& layout) {
     for (TableShape shape : possible_shapes(file, layout))
         if (find_columns(file, layout, shape)) return true;
@@ -299,7 +333,7 @@ TableShape find_table_shape(const std::filesystem::path& file, const Layout& lay
         *std::ranges::max_element(shapes, {}, [](const TableShape& shape) { return shape.names.size(); });
     std::vector<std::string> fields;
     if (likely.names.empty()) likely.split(*first, fields, nullptr);  // says what is wrong with the line
-    refuse_header(layout, *first, likely);
+    refuse_header(file, layout, *first, likely);
 }
 
 }  // namespace elmo
