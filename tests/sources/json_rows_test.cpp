@@ -128,7 +128,7 @@ TEST(JsonRows, NamesWhatIsWrong) {
         contains(error([] { text("{\"title\": \"a\"},", {"title"}); }), "; remove the comma at the end"));
     for (const char* item : {"1.5", "true"})
         EXPECT_TRUE(contains(error([&] { names("{\"labels\": [" + std::string(item) + "]}"); }),
-                             "'; write it as a string"));
+                             "'; write each label as a string"));
     for (const char* bad :
          {"{", "{\"title\": \"a\"", "{\"title\": \"a\"} x", "nul", "{\"title\": \"\\ud800\"}"})
         EXPECT_TRUE(contains(error([&] { text(bad, {"title"}); }), "file:3: expected a JSON object, found '"))
