@@ -16,16 +16,19 @@ std::vector<std::int64_t> labels_of(const TopK& best) {
 
 // Every label in the ranking has its score within the bound, and none left out is better than the worst.
 void check_ranking(const HeadShape& s, std::int64_t k, DType storage, const std::string& kind, Backend& truth,
-                   Rng& rng) {
+                   Rng& rng, const WeightGrid& grid = {}) {
     const DType input = k == 5 ? DType::kF32 : DType::kBf16;
     const auto x = make_input("x", input, s.batch, s.width, rng);
-    const auto w = make_input("w", storage, s.labels, s.width, rng, 0.3);
+    const auto drawn = make_input("w", grid.used() ? DType::kE4M3 : storage, s.labels, s.width, rng, 0.3);
+    const auto w = std::make_unique<Tensor>("w", storage, s.labels, s.width);
+    w->copy(*drawn);
+    w->freeze();
     Workload workload = head_workload(s, storage, 1);
     workload.training = false;
     workload.top_k = k;
     Reserved tested(make_tested_backend(kind), workload);
-    const auto best = tested->head_topk({x->view(), w->view(), k});
-    const auto all = truth.head_topk({x->view(), w->view(), s.labels});
+    const auto best = tested->head_topk({x->view(), w->view(), k, grid});
+    const auto all = truth.head_topk({x->view(), w->view(), s.labels, grid});
     const reference::Matrix xm(x->view()), wm(w->view());
     ASSERT_EQ(static_cast<std::int64_t>(best.size()), s.batch);
     for (std::size_t b = 0; b < best.size(); ++b) {
@@ -100,6 +103,16 @@ TEST(HeadTopK, WithinBoundsForAnyNumberOfTexts) {
             check_ranking(s, 20, storage, "auto", *truth, rng);
             if (testing::Test::HasFatalFailure()) return;
         }
+}
+
+// BF16 weights on the grid of E4M3 (`exmy:4,3`): x is rounded to E4M3, the products are of BF16.
+TEST(HeadTopK, WithinBoundsOnTheGridOfE4M3) {
+    Rng rng(70);
+    const auto truth = make_reference_backend();
+    for (const HeadShape& s : {HeadShape{3, 40, 150}, HeadShape{17, 136, 300}, HeadShape{70, 768, 129}}) {
+        check_ranking(s, 20, DType::kBf16, "auto", *truth, rng, WeightGrid{4, 3, 7});
+        if (testing::Test::HasFatalFailure()) return;
+    }
 }
 
 // A text has the same scores, to the last bit, alone and among others. (A CPU adds in one order for up to

@@ -3,9 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include <cmath>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -42,7 +41,6 @@ TEST(Philox, KeysOfAllRoundsGiveTheSameBlocks) {
                       noise_block(key, row, block));
 }
 
-// Every part of the address matters, at its smallest and largest bit.
 TEST(Noise, PartsOfRowAndColumnsGiveTheSameBlocks) {
     std::mt19937_64 rng(3);
     for (int i = 0; i < 1000; ++i) {
@@ -56,6 +54,7 @@ TEST(Noise, PartsOfRowAndColumnsGiveTheSameBlocks) {
     }
 }
 
+// Every part of the address matters, at its smallest and largest bit.
 TEST(Noise, NeighbouringAddressesDiffer) {
     std::set<PhiloxBlock> blocks;
     int count = 0;

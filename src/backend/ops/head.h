@@ -15,7 +15,7 @@ namespace elmo {
 
 // For every label l (rows of w), in any chunking:
 //   z = x w_l        FP32 accumulation; with E4M3 weights or an E4M3 grid x is cast to E4M3 (to nearest)
-//                    here and only here
+//                    here and only here. With E4M3 weights sums of 128 columns may keep fewer bits
 //   g = bf16(v (sigmoid(z) - y))   v: the weight of a positive where positives have weights, else 1
 //   dx += g w_l      weights from before the update, FP32 accumulation
 //   w_l = SR(w_l (1 - lr * weight_decay) - lr * sum_b g_b x_b)

@@ -65,7 +65,7 @@ bool has_code(cudaStream_t stream) {
 
 void stage(const View& x, DType storage, bool to_e4m3, const HeadArgs& a, cudaStream_t stream) {
     stage_kernel<<<blocks_for(a.padded_batch * a.padded_width, kThreads), kThreads, 0, stream>>>(
-        static_cast<const bf16*>(x.data), a, to_e4m3, size_of(storage) == 1,
+        static_cast<const bf16*>(x.data), a, to_e4m3, storage == DType::kE4M3, size_of(storage) == 1,
         static_cast<bf16*>(const_cast<void*>(a.x_update)), const_cast<void*>(a.x_logit));
     check_launch("head, staging");
 }

@@ -61,8 +61,10 @@ __device__ __forceinline__ int update_column(int place) {
     return place % 8 / 2 * 8 + place / 8 * 2 + place % 2;
 }
 
+// `of_codes`: logits are products of E4M3 codes. Weights on E4M3's grid in BF16 see x rounded to E4M3 too.
 template <class In>
-__global__ void stage_kernel(const In* x, HeadArgs a, bool to_e4m3, bool codes, bf16* update, void* logit) {
+__global__ void stage_kernel(const In* x, HeadArgs a, bool to_e4m3, bool of_codes, bool codes, bf16* update,
+                             void* logit) {
     const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= a.padded_batch * a.padded_width) return;
     const std::int64_t b = i / a.padded_width, d = i % a.padded_width, block = d / kBlock;
@@ -70,19 +72,22 @@ __global__ void stage_kernel(const In* x, HeadArgs a, bool to_e4m3, bool codes, 
     const auto value = [&](std::int64_t column) {
         return b < a.batch && column < a.width ? load_float(x, b * a.width + column) : 0.0f;
     };
+    const auto seen = [&](std::int64_t column) {
+        return to_e4m3 ? nearest_e4m3(value(column)) : value(column);
+    };
     const int row = static_cast<int>(b % kBatchTile);
-    if (to_e4m3) {
+    if (of_codes) {
         const int code_place = static_cast<int>(d % 128);
-        const float z = nearest_e4m3(value(d - code_place + logit_code_column(code_place)));
         static_cast<std::uint8_t*>(
             logit)[(b / kBatchTile * (a.padded_width / 128) + d / 128) * kTextBlockBytes +
                    block_offset(row, code_place / 16) + code_place % 16] =
-            __nv_cvt_float_to_fp8(z, __NV_SATFINITE, __NV_E4M3);
+            __nv_cvt_float_to_fp8(seen(d - code_place + logit_code_column(code_place)), __NV_SATFINITE,
+                                  __NV_E4M3);
     } else {
         static_cast<bf16*>(
             logit)[(b / kBatchTile * (a.padded_width / kBlock) + block) * (kTextBlockBytes / 2) +
                    block_offset(row, place / 8) / 2 + place % 8] =
-            __float2bfloat16_rn(value(block * kBlock + logit_column(place, codes)));
+            __float2bfloat16_rn(seen(block * kBlock + logit_column(place, codes)));
     }
     if (update == nullptr) return;
     const std::int64_t column = block * kBlock + place / 32 * 32 + update_column(place % 32);
