@@ -63,8 +63,7 @@ def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
     if getattr(values, "ndim", 1) != 1:
         shape = getattr(values, "shape", None)
         if len(shape or ()) != 2 or shape[1] != 1:
-            raise DataError(f"{what}: expected {of} in one dimension, found the shape {shape}"
-                            + ("; give one of its columns" if hasattr(values, "columns") else ""))
+            raise DataError(f"{what}: expected {of} in one dimension, found the shape {shape}")
         values = np.asarray(values)[:, 0]
     if hasattr(values, "to_pylist"):  # pyarrow
         values = values.to_pylist()

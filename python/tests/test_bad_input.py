@@ -315,11 +315,6 @@ def test_columns_that_are_not_joined_by_plus():
         refused(lambda: elmo.train(table, text_column="title,nothing"), "; name it with text_column or label_column")
 
 
-def test_frames_as_texts():
-    frame = pytest.importorskip("pandas").DataFrame({"text": TEXTS, "more": TEXTS})
-    refused(lambda: elmo.train(texts=frame, labels=LABELS), "found the shape (3, 2); give one of its columns")
-
-
 def test_lists_as_texts():
     refused(lambda: elmo.train(texts=[["a", "b"]], labels=["x"]),
             "texts[0]: expected a str, found ['a', 'b'] (list); join its parts to one str")
