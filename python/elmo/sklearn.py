@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from elmo import _core, metrics
 from elmo._calls import train
 from elmo._config import MOST_ANSWERS, document
-from elmo._inputs import as_list, is_matrix, is_null, iterate, label_rows, names_of, refuse_flags, texts_of
+from elmo._inputs import BLANKS, as_list, is_matrix, is_null, iterate, label_rows, names_of, refuse_flags, texts_of
 from elmo._predictor import Answers, Predictor
 from elmo._run import Run
 
@@ -44,7 +44,7 @@ def classes_of(labels: list[Any]) -> np.ndarray:
         classes = sorted({int(label) for label in labels})
         array = np.array(classes)
         return array if array.dtype.kind in "iu" else np.array(classes, dtype=object)
-    names = sorted({str(label) for label in labels})
+    names = sorted({str(label).strip(BLANKS) for label in labels})
     array = np.array(names)
     return array if array.tolist() == names else np.array(names, dtype=object)  # NumPy cuts zeros at the end
 
@@ -92,8 +92,7 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         run = train(texts=X, labels=names, validation=validation, test_share=0,
                     progress=True if self.verbose else False if self.verbose is False else None, **options)
         self._run, self.kind_, self.classes_ = run, kind, classes  # not before: a fit that fails changes nothing
-        # Labels have no blanks around them.
-        column = {str(name).strip(" \t\r\n"): i for i, name in enumerate(classes.tolist())}
+        column = {str(name): i for i, name in enumerate(classes.tolist())}
         self.columns_ = np.array([column[name] for name in self._run.label_names], dtype=np.int64)
         self.n_iter_ = self._run.result.steps
         if self._wants_calibration(self.threshold):

@@ -241,3 +241,11 @@ def test_as_many_labels_as_a_text_has(caplog):
     assert [len(row) for row in ElmoClassifier(encoder="linear", verbose=False, threshold=0).fit(texts, labels)
             .predict(texts[:2])] == [300, 300]
     assert max(map(len, ElmoClassifier(encoder="linear", top=20).fit(texts, labels).predict(texts[:5]))) == 20
+
+
+def test_blanks_around_labels(texts):
+    things = [text.split()[2] for text in texts]
+    padded = [thing + " " * (i % 2) for i, thing in enumerate(things)]
+    for y in (padded, [[thing] for thing in padded]):
+        model = ElmoClassifier(encoder="linear").fit(texts, y)
+        assert model.classes_.tolist() == sorted(set(things)) and model.score(texts, y) == 1
