@@ -360,6 +360,10 @@ def test_words_of_the_program_become_those_of_python():
             ("'elmo refine RUN --out NEW --resume' continues it", "'elmo refine RUN --out NEW --resume' continues it"),
             ("'elmo tune DATA --out FOLDER --budget 30m'", "'elmo tune DATA --out FOLDER --budget 30m'"),
             ("leave DATA out; BIG DATA stays", "leave data out; BIG DATA stays"),
+            ("/data/run --seed: 'run elmo --seed 3'", "/data/run seed: 'run elmo --seed 3'"),
+            ("/tmp/x/--seed and a--b/--seed: the label 'it's --seed 3, '", "/tmp/x/--seed and a--b/--seed: the label 'it's --seed 3, '"),
+            ("the user's data: --overwrite; give --text-column a/b", "the user's data: overwrite=True; give text_column='a/b'"),
+            ("found 'leave DATA out', leave DATA out", "found 'leave DATA out', leave data out"),
             ("found '--- a --b'; x--overwrite", "found '--- a --b'; x--overwrite"), ("--", "--"), ("'elmo ", "'elmo ")):
         assert in_words_of_python(text) == expected
 
@@ -388,6 +392,10 @@ def test_types_of_arrow_have_names():
         assert f"expected names or whole numbers, found the type {name}" in said(
             lambda: elmo.train(pyarrow.table({"text": ["a"], "labels": [value]})))
     assert "found a fraction (float64)" in said(lambda: elmo.train(pyarrow.table({"text": ["a"], "labels": [1.5]})))
+    for value, found in ((float("inf"), "infinity"), (1e17, "a number beyond 2^53, which may be rounded")):
+        assert f"found {found} (float64)" in said(lambda: elmo.train(pyarrow.table({"text": ["a"], "labels": [value]})))
+    nulls = pyarrow.table({"text": [f"a {i}" for i in range(60)], "labels": [[1, None]] * 60})
+    assert elmo.train(nulls, encoder="linear", allow_null_labels=True).label_names == ["1"]
     assert "found the type date; convert it, or name another with text_column" in said(
         lambda: elmo.train(pyarrow.table({"text": [datetime.date(2020, 1, 1)], "labels": ["a"]})))
     for rows in ([[0, 1], [1, 0]], [[0, 0, 1], [1, 1, 0]]):
