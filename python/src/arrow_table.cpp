@@ -281,7 +281,7 @@ class TableReader {
                  in_list
                      ? "numbers that may be fractions (" + name_of_type(where.format()) +
                            "); lists of 0 and 1 are a matrix: give it as labels=numpy.array(...) beside texts"
-                     : (std::isinf(*value)                 ? "infinity ("
+                     : (std::isinf(*value)             ? "infinity ("
                         : *value == std::floor(*value) ? "a number beyond 2^53, which may be rounded ("
                                                        : "a fraction (") +
                            name_of_type(where.format()) + ")");

@@ -150,8 +150,8 @@ std::size_t length_of_quoted(std::string_view text) {
     return 0;
 }
 
-// What stands here and is copied as it is: names, paths and labels of the user, in quotes or, with a slash, as
-// a word. Flags and commands in quotes are the library's.
+// What stands here and is copied as it is: names, paths and labels of the user, in quotes or, with a slash,
+// as a word. Flags and commands in quotes are the library's.
 std::size_t length_of_given(std::string_view text, char before) {
     if (is_letter(before)) return 0;
     if (const std::size_t quoted = length_of_quoted(text)) {
