@@ -17,6 +17,7 @@ import numpy as np
 from elmo._core import ConfigError, DataError, Rows
 
 CHUNK = 1024  # rows that pass into C++ at a time
+BLANKS = " \t\r\n"  # which the library takes away around labels
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
@@ -63,8 +64,7 @@ def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
     if getattr(values, "ndim", 1) != 1:
         shape = getattr(values, "shape", None)
         if len(shape or ()) != 2 or shape[1] != 1:
-            raise DataError(f"{what}: expected {of} in one dimension, found the shape {shape}"
-                            + ("; give one of its columns" if hasattr(values, "columns") else ""))
+            raise DataError(f"{what}: expected {of} in one dimension, found the shape {shape}")
         values = np.asarray(values)[:, 0]
     if hasattr(values, "to_pylist"):  # pyarrow
         values = values.to_pylist()
@@ -96,12 +96,12 @@ def is_null(value: Any) -> bool:
 
 
 def name_of(label: Any, where: str, allow_null: bool = False, of_text: bool = False) -> str | None:
-    """None for a null that is allowed. With `of_text` it is one of the labels of a text."""
+    """Without blanks around it; None for a null that is allowed. With `of_text` it is one of the labels of a text."""
     if isinstance(label, str):
-        if not label:
-            raise DataError(f"{where}: expected a label's name, found an empty str"
+        if not (name := label.strip(BLANKS)):
+            raise DataError(f"{where}: expected a label's name, found " + (describe(label) if label else "an empty str")
                             + ("; leave it out: a text without labels has an empty list" if of_text else ""))
-        return label
+        return name
     if isinstance(label, numbers.Integral) and not isinstance(label, (bool, np.bool_)):
         return str(int(label))
     advice = ""
@@ -131,9 +131,10 @@ def as_list(entry: Any) -> Any:
 
 def names_of(entry: Any, where: str, allow_null: bool = False) -> list[str | None]:
     """The labels of one text: a list of names or numbers, or one of them; None for nulls."""
-    entry = as_list(entry)
+    is_set, entry = isinstance(entry, (set, frozenset)), as_list(entry)
     if isinstance(entry, (list, tuple)):
-        return [name_of(label, f"{where}[{i}]", allow_null, True) for i, label in enumerate(entry)]
+        names = [name_of(label, f"{where}[{i}]", allow_null, True) for i, label in enumerate(entry)]
+        return list(dict.fromkeys(names)) if is_set else names  # two that differ in blanks are one
     return [name_of(entry, where, allow_null, True)]
 
 
@@ -373,7 +374,7 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     fields = {column: iterate(table[keys[column][0]], f"column '{column}'", "texts") for column in columns}
     labels = table[keys[label_column][0]]
     if has_categories(labels) and not cut_categories:
-        labels = ([] if label == "" else label if is_null(label) else [label]
+        labels = ([] if isinstance(label, str) and not label.strip(BLANKS) else label if is_null(label) else [label]
                   for label in iterate(labels, f"column '{label_column}'", "an entry per text"))
     return add_values(rows, texts_in(fields), labels, test=test, fields=True, allow_null=allow_null,
                       what=f"column '{label_column}'")

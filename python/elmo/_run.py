@@ -1,7 +1,6 @@
 """A trained run: the folder that training wrote, and what can be done with it."""
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -98,19 +97,19 @@ class Run:
     def predictor(self, **options: Unpack[PredictOptions]) -> Predictor:
         """A Predictor with these options. What the last one opened is kept, for calls with the same options while the
         files of the run stay the same."""
-        asked = (dict(options), self._stamp())
-        if self._opened is None or self._opened[0] != asked:
-            self._opened = (asked, open_run(self, options))
-        return Predictor._of(self, options, self._opened[1])
+        asked = (dict(options), self._stamp(str(options.get("checkpoint") or "best")))
+        kept = self._opened
+        if kept is None or kept[0] != asked:
+            kept = self._opened = None  # not two models at a time
+            kept = self._opened = (asked, open_run(self, options))
+        return Predictor._of(self, options, kept[1])
 
-    def _stamp(self) -> list[tuple[str, int, int]]:
-        """Other than before when a checkpoint, its calibration or its index was written."""
-        stamp = []
-        for name in ("", "best", "last"):
-            with contextlib.suppress(OSError), os.scandir(os.path.join(self.path, name)) as entries:
-                stamp += [(name + "/" + entry.name, entry.stat().st_ino, entry.stat().st_mtime_ns) for entry in entries
-                          if name or entry.name.startswith(("calibration", "index", "manifest"))]
-        return sorted(stamp)
+    def _stamp(self, checkpoint: str) -> list[tuple[int, int] | None]:
+        """Other than before when this checkpoint, its calibration or its index was written."""
+        own = stamp_of(self.path + "/manifest.json")  # of a folder that is a checkpoint itself
+        folder, name = os.path.split(self.path) if own else (self.path, checkpoint)
+        return [own or stamp_of(f"{folder}/{name}/manifest.json"), stamp_of(f"{folder}/calibration-{name}.json"),
+                stamp_of(f"{folder}/index-{name}.safetensors")]
 
     def predict(self, texts: Any, **options: Unpack[PredictOptions]) -> Answers:
         """The best labels of each text; options as of Predictor (top, threshold, ...). With a threshold, 0 too, all
@@ -164,6 +163,7 @@ class Run:
         else:
             kept += set_validation(config, validation, False)
             set_own_data(config, self)
+        self._opened = None  # not two models at a time; it would be opened again anyway
         listener = Listener(progress)
         try:
             return from_json(_core.calibrate(listener, self.path, config))
@@ -184,6 +184,14 @@ class Run:
     def inspect(self) -> Result:
         """What the run folder holds."""
         return from_json(_core.inspect(None, self.path, _core.Config()))
+
+
+def stamp_of(file: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, labels: Any, label_names: Any,
@@ -265,6 +273,8 @@ def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, re
               options: Any) -> Result:
     config = make_config("n", options)
     kept = set_scored_data(run, config, data, texts, labels, label_names, options)
+    if isinstance(run, Run):
+        run._opened = None  # as in calibrate
     listener = Listener(progress)
     try:
         return from_json(_core.index(listener, folder_of(run), config, float(recall)))

@@ -12,7 +12,7 @@ from typing import Any, Iterable
 import numpy as np
 
 from elmo import _core
-from elmo._inputs import dense_matrix, describe, is_matrix, iterate
+from elmo._inputs import column_list, dense_matrix, describe, is_matrix, iterate, listed_names
 
 __all__ = ["inverse_propensity", "ndcg", "precision", "psndcg", "psprecision", "recall", "scores"]
 
@@ -110,6 +110,28 @@ def check_columns(predicted: Any, truth: Any) -> None:
                            if is_frame(predicted) else ""))
 
 
+def has_names(frame: Any) -> bool:
+    """Of its columns; pandas numbers those that nobody named."""
+    return type(frame.columns).__name__ != "RangeIndex"
+
+
+def in_columns_of(truth: Any, predicted: Any) -> Any:
+    """A frame of predictions with the columns of a frame of true labels, in their order."""
+    if not (is_frame(predicted) and is_frame(truth)):
+        return predicted
+    names, wanted = column_list(predicted), column_list(truth)
+    place, needed = {name: i for i, name in enumerate(names)}, set(wanted)
+    if names == wanted or (place.keys() != needed and not (has_names(predicted) and has_names(truth))):
+        return predicted
+    if len(place) < len(names) or len(needed) < len(wanted):
+        raise DataError("expected every column of predictions and of true labels once, found one more than once; rename it")
+    if other := [name for name in names if name not in needed]:
+        raise DataError(f"expected predictions and true labels with the same columns, found {listed_names(other)} only in the "
+                        "predictions; truth.to_numpy() has no names, so that columns are matched by place")
+    from scipy.sparse import csr_matrix
+    return csr_matrix(dense_matrix(predicted, "predicted", "numbers")[:, [place[name] for name in wanted]])
+
+
 def scores(predicted: Any, truth: Any, k: Any = (1, 3, 5), inverse_propensity: Any = None) -> dict[str, float]:
     """Every score at the given k: {"P@1": ..., "nDCG@1": ..., ...}, with PSP and PSnDCG where there are inverse
     propensities."""
@@ -119,6 +141,7 @@ def scores(predicted: Any, truth: Any, k: Any = (1, 3, 5), inverse_propensity: A
         if not isinstance(one, numbers.Integral):
             raise _core.ConfigError(f"k: expected whole numbers from 1 on, found {describe(one)}")
     check_columns(predicted, truth)
+    predicted = in_columns_of(truth, predicted)
     ranked, right = predicted_rows(predicted), true_rows(truth, "; predictions come first, then the truth")
     labels = truth.shape[1] if is_matrix(truth) else 1 + max(ranked[1].max(initial=-1), right[1].max(initial=-1))
     if inverse_propensity is not None and (len(weights) < labels or is_matrix(truth) and len(weights) != labels):

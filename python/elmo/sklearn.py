@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import logging
 import numbers
 import os
 import tempfile
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from elmo import _core, metrics
 from elmo._calls import train
 from elmo._config import MOST_ANSWERS, document
-from elmo._inputs import as_list, is_matrix, is_null, iterate, label_rows, names_of, refuse_flags, texts_of
+from elmo._inputs import BLANKS, as_list, is_matrix, is_null, iterate, label_rows, names_of, refuse_flags, texts_of
 from elmo._predictor import Answers, Predictor
 from elmo._run import Run
 
@@ -26,6 +27,7 @@ OF_FILES = ("data", "format", "encoding", "text_column", "label_column", "label_
 OF_PREDICTION = ("top", "threshold", "probabilities")
 TRAINING = [o.key for o in _core.options() if "t" in o.verbs and o.key not in OF_FILES]
 PARAMETERS = [*TRAINING, *OF_PREDICTION, "verbose"]
+MOST_ON_GPU = 4096  # labels of a text that it ranks
 CALIBRATION = "calibration-best.json"  # in the folder of a run, beside best/
 
 
@@ -44,9 +46,20 @@ def classes_of(labels: list[Any]) -> np.ndarray:
         classes = sorted({int(label) for label in labels})
         array = np.array(classes)
         return array if array.dtype.kind in "iu" else np.array(classes, dtype=object)
-    names = sorted({str(label) for label in labels})
+    names = sorted({str(label).strip(BLANKS) for label in labels})
     array = np.array(names)
     return array if array.tolist() == names else np.array(names, dtype=object)  # NumPy cuts zeros at the end
+
+
+def with_more(answers: Answers, rows: np.ndarray, more: Answers) -> Answers:
+    """The answers, those to the texts `rows` replaced."""
+    counts, new_counts, texts = np.diff(answers.offsets), np.diff(more.offsets), np.arange(len(answers))
+    kept = np.repeat(~np.isin(texts, rows), counts)
+    order = np.argsort(np.concatenate([np.repeat(texts, counts)[kept], np.repeat(rows, new_counts)]), kind="stable")
+    labels, scores, probabilities = (np.concatenate([getattr(answers, name)[kept], getattr(more, name)])[order]
+                                     for name in ("labels", "scores", "probabilities"))
+    counts[rows] = new_counts
+    return Answers(np.concatenate([[0], np.cumsum(counts)]), labels, scores, probabilities, more._predictor)
 
 
 @document("t", without=OF_FILES)
@@ -91,9 +104,8 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         validation = options.pop("validation", None)
         run = train(texts=X, labels=names, validation=validation, test_share=0,
                     progress=True if self.verbose else False if self.verbose is False else None, **options)
-        self._run, self.kind_, self.classes_ = run, kind, classes  # not before: a fit that fails changes nothing
-        # Labels have no blanks around them.
-        column = {str(name).strip(" \t\r\n"): i for i, name in enumerate(classes.tolist())}
+        self._run, self.kind_, self.classes_, self._ranked = run, kind, classes, MOST_ANSWERS  # not before: a fit that fails changes nothing
+        column = {str(name): i for i, name in enumerate(classes.tolist())}
         self.columns_ = np.array([column[name] for name in self._run.label_names], dtype=np.int64)
         self.n_iter_ = self._run.result.steps
         if self._wants_calibration(self.threshold):
@@ -151,16 +163,26 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         return self._matrix(answers, answers.probabilities)
 
     def _answers_above(self, X: Any, threshold: float) -> Answers:
-        """All labels above the threshold, or the `top` best of them. More are ranked only where a text has so many."""
+        """All labels above the threshold, or the `top` best of them. More are ranked only of texts that have so many,
+        and from then on of all: a model that is open for so many stays open."""
         if self.top is not None:
             return self._predictor(self.top, threshold).predict(X)
         texts, labels = list(texts_of(X)), len(self.columns_)
-        top = min(MOST_ANSWERS, labels)
-        while True:
-            answers = self._predictor(top, threshold).predict(texts)
-            if top == labels or np.diff(answers.offsets).max(initial=0) < top:
-                return answers
-            top = min(8 * top, labels)
+        top = min(self._ranked, labels)
+        answers = self._predictor(top, threshold).predict(texts)
+        while top < labels and (cut := np.flatnonzero(np.diff(answers.offsets) >= top)).size:
+            more = min(MOST_ON_GPU if top < MOST_ON_GPU < 8 * top else 8 * top, labels)
+            try:
+                found = self._predictor(more, threshold).predict([texts[i] for i in cut])
+            except _core.ConfigError:
+                if top < MOST_ON_GPU:
+                    raise
+                logging.getLogger("elmo").warning("%d %s with %d labels above the threshold, and perhaps more: a GPU ranks "
+                                                  "no more", len(cut), "text" if len(cut) == 1 else "texts", top)
+                break
+            answers, top = with_more(answers, cut, found), more
+            self._ranked = more
+        return answers
 
     def predict(self, X: Any) -> Any:
         """Labels, in the form that y had in fit."""
@@ -213,4 +235,4 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
                 raise _core.DataError(f"expected the name of a file of a checkpoint, found {name!r}")
             with open(os.path.join(temporary if name == CALIBRATION else folder, name), "wb") as file:
                 file.write(content)
-        self._run = Run._of(temporary, temporary, [])
+        self._run, self._ranked = Run._of(temporary, temporary, []), MOST_ANSWERS  # perhaps on another device

@@ -235,12 +235,13 @@ class TableReader {
                             (list_size_ < 0 || list_size_ == list->second - list->first);
             list_size_ = list->second - list->first;
             for (std::int64_t i = list->first; i < list->second; ++i) {
-                if (is_null(column.child(), i, number))
+                if (is_null(column.child(), i, number)) {
                     out.null_label = true;
-                else
-                    out.labels.push_back(label_at(column.child(), i, number, true));
-                may_be_flags_ = may_be_flags_ && !out.labels.empty() &&
-                                (out.labels.back() == "0" || out.labels.back() == "1");
+                    may_be_flags_ = false;
+                    continue;
+                }
+                out.labels.push_back(label_at(column.child(), i, number, true));
+                may_be_flags_ = may_be_flags_ && (out.labels.back() == "0" || out.labels.back() == "1");
             }
             if (first_list_.empty()) first_list_ = out.labels;
             lists_differ_ = lists_differ_ || first_list_ != out.labels;
@@ -280,7 +281,10 @@ class TableReader {
                  in_list
                      ? "numbers that may be fractions (" + name_of_type(where.format()) +
                            "); lists of 0 and 1 are a matrix: give it as labels=numpy.array(...) beside texts"
-                     : "a fraction (" + name_of_type(where.format()) + ")");
+                     : (std::isinf(*value)             ? "infinity ("
+                        : *value == std::floor(*value) ? "a number beyond 2^53, which may be rounded ("
+                                                       : "a fraction (") +
+                           name_of_type(where.format()) + ")");
         }
         fail(number, columns_.labels, "names or whole numbers", "the type " + name_of_type(where.format()));
     }

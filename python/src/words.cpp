@@ -142,6 +142,26 @@ std::optional<std::string> call_of(std::string_view command) {
     return run + "." + std::string(known->second) + "(" + arguments + ")";
 }
 
+// How long what is in quotes here is, with them; 0 where none are. Quotes inside of words are apostrophes.
+std::size_t length_of_quoted(std::string_view text) {
+    if (!text.starts_with('\'')) return 0;
+    for (std::size_t end = 1; (end = text.find('\'', end)) != text.npos; ++end)
+        if (end + 1 == text.size() || !is_letter(text[end + 1])) return end + 1;
+    return 0;
+}
+
+// What stands here and is copied as it is: names, paths and labels of the user, in quotes or, with a slash,
+// as a word. Flags and commands in quotes are the library's.
+std::size_t length_of_given(std::string_view text, char before) {
+    if (is_letter(before)) return 0;
+    if (const std::size_t quoted = length_of_quoted(text)) {
+        const std::string key = key_of_flag(text.substr(1));
+        return key.empty() || 2 + key.size() + 2 != quoted ? quoted : 0;
+    }
+    const std::string_view word = text.substr(0, text.find(' '));
+    return before == ' ' && word.find('/') != word.npos ? word.size() : 0;
+}
+
 std::string with_calls(std::string_view message) {
     std::string result;
     bool after_another = false;
@@ -160,6 +180,12 @@ std::string with_calls(std::string_view message) {
                 at += end + 1;
                 continue;
             }
+        }
+        if (const std::size_t given = length_of_given(rest, at == 0 ? ' ' : message[at - 1])) {
+            result += rest.substr(0, given);
+            at += given;
+            after_another = false;
+            continue;
         }
         const bool begins = at == 0 || (!is_letter(message[at - 1]) && message[at - 1] != '-');
         if (const auto argument =

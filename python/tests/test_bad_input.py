@@ -315,11 +315,6 @@ def test_columns_that_are_not_joined_by_plus():
         refused(lambda: elmo.train(table, text_column="title,nothing"), "; name it with text_column or label_column")
 
 
-def test_frames_as_texts():
-    frame = pytest.importorskip("pandas").DataFrame({"text": TEXTS, "more": TEXTS})
-    refused(lambda: elmo.train(texts=frame, labels=LABELS), "found the shape (3, 2); give one of its columns")
-
-
 def test_lists_as_texts():
     refused(lambda: elmo.train(texts=[["a", "b"]], labels=["x"]),
             "texts[0]: expected a str, found ['a', 'b'] (list); join its parts to one str")
@@ -365,6 +360,10 @@ def test_words_of_the_program_become_those_of_python():
             ("'elmo refine RUN --out NEW --resume' continues it", "'elmo refine RUN --out NEW --resume' continues it"),
             ("'elmo tune DATA --out FOLDER --budget 30m'", "'elmo tune DATA --out FOLDER --budget 30m'"),
             ("leave DATA out; BIG DATA stays", "leave data out; BIG DATA stays"),
+            ("/data/run --seed: 'run elmo --seed 3'", "/data/run seed: 'run elmo --seed 3'"),
+            ("/tmp/x/--seed and a--b/--seed: the label 'it's --seed 3, '", "/tmp/x/--seed and a--b/--seed: the label 'it's --seed 3, '"),
+            ("the user's data: --overwrite; give --text-column a/b", "the user's data: overwrite=True; give text_column='a/b'"),
+            ("found 'leave DATA out', leave DATA out", "found 'leave DATA out', leave data out"),
             ("found '--- a --b'; x--overwrite", "found '--- a --b'; x--overwrite"), ("--", "--"), ("'elmo ", "'elmo ")):
         assert in_words_of_python(text) == expected
 
@@ -393,6 +392,10 @@ def test_types_of_arrow_have_names():
         assert f"expected names or whole numbers, found the type {name}" in said(
             lambda: elmo.train(pyarrow.table({"text": ["a"], "labels": [value]})))
     assert "found a fraction (float64)" in said(lambda: elmo.train(pyarrow.table({"text": ["a"], "labels": [1.5]})))
+    for value, found in ((float("inf"), "infinity"), (1e17, "a number beyond 2^53, which may be rounded")):
+        assert f"found {found} (float64)" in said(lambda: elmo.train(pyarrow.table({"text": ["a"], "labels": [value]})))
+    nulls = pyarrow.table({"text": [f"a {i}" for i in range(60)], "labels": [[1, None]] * 60})
+    assert elmo.train(nulls, encoder="linear", allow_null_labels=True).label_names == ["1"]
     assert "found the type date; convert it, or name another with text_column" in said(
         lambda: elmo.train(pyarrow.table({"text": [datetime.date(2020, 1, 1)], "labels": ["a"]})))
     for rows in ([[0, 1], [1, 0]], [[0, 0, 1], [1, 1, 0]]):

@@ -162,3 +162,19 @@ def test_frames_of_predictions_are_matrices():
                            (pandas.DataFrame([[1, 0]] * 2), "as many columns, found 2 and 3")):
         with pytest.raises(elmo.DataError, match=message):
             metrics.precision(frame, truth, k=1)
+
+
+def test_frames_are_matched_by_the_names_of_their_columns():
+    pandas = pytest.importorskip("pandas")
+    truth = pandas.DataFrame([[1, 0, 0], [0, 0, 1]], columns=["a", "b", "c"])
+    scored = pandas.DataFrame([[0.9, 0.2, 0.1], [0.1, 0.2, 0.9]], columns=["a", "b", "c"])
+    assert metrics.precision(scored[["c", "a", "b"]], truth, k=1).tolist() == [1]
+    assert metrics.ndcg(scored, truth[["b", "c", "a"]], k=2).tolist() == metrics.ndcg(scored, truth, k=2).tolist()
+    assert metrics.precision(scored.set_axis(["c", "a", "b"], axis=1), truth.to_numpy(), k=1).tolist() == [1]
+    numbered = truth.set_axis(range(3), axis=1)
+    assert metrics.precision(scored, numbered, k=1).tolist() == [1]
+    assert metrics.precision(scored.set_axis(range(3), axis=1)[[2, 0, 1]], numbered, k=1).tolist() == [1]
+    for columns, message in ((["a", "b", "d"], "the same columns, found 'd' only in the predictions"),
+                             (["a", "b", "b"], "once, found one more than once")):
+        with pytest.raises(elmo.DataError, match=message):
+            metrics.precision(scored.set_axis(columns, axis=1), truth, k=1)

@@ -371,3 +371,23 @@ def test_words_of_an_explanation_are_parts_of_the_text(run):
     words = run.explain(text, labels=["river"]).words
     assert [text[word.begin:word.end].lower() for word in words] == [word.word.lower() for word in words]
     assert "river" in [word.word for word in words]
+
+
+def test_when_a_run_is_opened_again(texts, labels, tmp_path):
+    """When what answers was written, and the old model is not kept beside the new one."""
+    import os
+    run = elmo.train(texts=texts, labels=labels, out=tmp_path / "run", validation=0.2, **SMALL)
+    first = run.predictor()._core
+    (tmp_path / "run/last/more").write_text("")
+    os.utime(tmp_path / "run/last/manifest.json")
+    assert run.predictor()._core is first
+    os.utime(tmp_path / "run/best/manifest.json")
+    second = run.predictor()._core
+    assert second is not first
+    run.calibrate()
+    assert run._opened is None
+    assert run.predictor().calibrated and run.predictor()._core is run.predictor()._core
+    alone = elmo.Run(tmp_path / "run/best")
+    assert alone.predictor().calibrated and alone.predictor()._core is alone.predictor()._core
+    run.index(texts=texts, labels=labels)
+    assert run._opened is None and run.predictor(search="approximate")._core is not second

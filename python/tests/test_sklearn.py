@@ -241,3 +241,41 @@ def test_as_many_labels_as_a_text_has(caplog):
     assert [len(row) for row in ElmoClassifier(encoder="linear", verbose=False, threshold=0).fit(texts, labels)
             .predict(texts[:2])] == [300, 300]
     assert max(map(len, ElmoClassifier(encoder="linear", top=20).fit(texts, labels).predict(texts[:5]))) == 20
+
+
+def test_blanks_around_labels(texts):
+    things = [text.split()[2] for text in texts]
+    padded = [thing + " " * (i % 2) for i, thing in enumerate(things)]
+    for y in (padded, [[thing] for thing in padded]):
+        model = ElmoClassifier(encoder="linear").fit(texts, y)
+        assert model.classes_.tolist() == sorted(set(things)) and model.score(texts, y) == 1
+
+
+def test_only_texts_with_many_labels_are_ranked_again(monkeypatch, caplog):
+    import random
+    pick = random.Random(0)
+    labels = [sorted(pick.sample([f"v{i}" for i in range(300)], 150 if i % 2 else 20)) for i in range(200)]
+    texts = [" ".join(row) for row in labels]
+    cases = texts[:4]
+    model = ElmoClassifier(encoder="linear").fit(texts, labels)
+    expected = ElmoClassifier(encoder="linear", top=300).fit(texts, labels).predict(cases)
+    counts = list(map(len, expected))
+    assert min(counts[1::2]) > 120 and max(counts[::2]) < 100
+    predict, most, calls = elmo.Predictor.predict, 300, []
+
+    def counted(self, texts):
+        if self._options["top"] > most:
+            raise elmo.ConfigError("a GPU ranks at most as many")
+        calls.append((self._options["top"], len(texts)))
+        return predict(self, texts)
+
+    monkeypatch.setattr(elmo.Predictor, "predict", counted)
+    assert model.predict(cases) == expected
+    assert calls == [(100, 4), (300, 2)]
+    calls.clear()
+    assert model.predict(cases) == expected and calls == [(300, 4)] and not caplog.text
+    monkeypatch.setattr("elmo.sklearn.MOST_ON_GPU", 120)
+    again, most = pickle.loads(pickle.dumps(model)), 120
+    calls.clear()
+    assert again.predict(cases) == [row[:120] for row in expected] and calls == [(100, 4), (120, 2)]
+    assert "2 texts with 120 labels above the threshold, and perhaps more: a GPU ranks no more" in caplog.text

@@ -548,3 +548,20 @@ def test_nulls_beside_labels_are_not_said_to_be_all(texts, caplog):
         run = elmo.train(texts=texts, labels=[["a", None], ["b"]] * (len(texts) // 2), allow_null_labels=True, **SHORT)
     assert run.label_names == ["a", "b"] and run.inspect().labels == 2
     assert "without labels" not in caplog.text and "null" in caplog.text
+
+
+def test_blanks_around_labels(texts):
+    """The library takes them away, so a name is found with and without them."""
+    things = [text.split()[2] for text in texts]
+    run = elmo.train(texts=texts, labels=[{thing + " ", "\t" + thing} for thing in things], encoder="linear")
+    assert run.label_names == sorted(set(things))
+    answers = run.predict(["a stone"], top=1)
+    assert answers.to_csr(columns=["bird ", "stone "]).nnz == 1
+    assert run.predict_among(["a stone"], ["bird ", "house"], top=1).names[0][0] in ("bird", "house")
+    assert run.explain("a stone", labels=[" stone"]).labels[0].name == "stone"
+    assert elmo.Predictor(run, without=["stone "], top=1).predict(["a stone"]).names != [["stone"]]
+    for labels in ([[" "]] * len(texts), ["\t\n"] * len(texts)):
+        with pytest.raises(elmo.DataError, match=r"labels\[0\].*: expected a label's name, found '( |.t.n)'"):
+            elmo.train(texts=texts, labels=labels)
+    with pytest.raises(elmo.DataError, match="label_names: expected every name once"):
+        elmo.train(texts=["a", "b"], labels=np.eye(2), label_names=["x", "x "])
