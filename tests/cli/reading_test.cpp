@@ -100,13 +100,15 @@ TEST(Reading, NewLabelsWhoseTextsAreUnknownAreNamed) {
 // The run knows its columns: rows of such a table on a pipe are no texts.
 TEST(Reading, ATableWithoutAHeaderOnStandardInput) {
     const TempFolder folder;
-    for (const std::string delimiter : {"\t", ","}) {
+    for (const std::string delimiter : {"\t", ",", "|"}) {
         std::string rows;
         for (int i = 0; i < 40; ++i)
             rows += std::to_string(i) + delimiter + (i % 2 ? "text of red" : "text of blue") + delimiter +
                     (i % 2 ? "red\n" : "blue\n");
         const std::string data = folder.write("rows.csv", rows),
-                          run = folder.text(delimiter == "," ? "commas" : "tabs");
+                          run = folder.text(delimiter == ","   ? "commas"
+                                            : delimiter == "|" ? "bars"
+                                                               : "tabs");
         expect_success(run_elmo(Words{"train", data, "--columns", "id,text,labels", "--out", run} + quick()));
         const Outcome outcome = run_elmo({"predict", run}, rows);
         if (delimiter == "\t") {
