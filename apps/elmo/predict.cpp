@@ -73,7 +73,7 @@ void stream(Invocation& call, const LabelScope& scope) {
     for (;;) {
         const std::vector<std::string> texts = reader.next(call.config.batch_size);
         if (texts.empty()) break;
-        if (line == 0 && !reader.detected().empty()) call.context.info(reader.detected());
+        if (!reader.detected().empty()) call.context.info(reader.detected());
         auto answers = predictor.predict(texts);
         for (std::size_t i = 0; i < texts.size(); ++i)
             write_stdout(

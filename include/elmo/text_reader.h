@@ -37,8 +37,8 @@ class ELMO_API TextReader {
     // Of the texts that the last next() returned.
     const std::vector<TextId>& ids() const;
 
-    // A line for people on what the first rows answered that no option did, such as the column of the texts;
-    // "" where that is nothing. Known after the first next().
+    // Lines for people on what the texts of the last next() answered that no option did: after the first one,
+    // the column of the texts, for example. "" where that is nothing.
     const std::string& detected() const;
 
     // For progress: bytes of the file taken so far, and its size (0 where unknown).

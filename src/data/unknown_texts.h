@@ -19,7 +19,11 @@ bool is_mostly_unknown(std::span<const std::int32_t> ids, const Tokenizer& token
 std::vector<std::int64_t> known_rows(const TokenRows& texts, std::span<const std::int64_t> rows,
                                      const Tokenizer& tokenizer);
 
-// The line about so many unknown ones of all; "" where they are no more than a tenth.
+// So many unknown ones are more than a tenth of all.
+bool are_many_unknown(std::int64_t unknown, std::int64_t texts);
+// The line about them; "" where they are not.
 std::string unknown_line(std::int64_t unknown, std::int64_t texts);
+// The same where the number of all texts is not known yet.
+std::string unknown_line();
 
 }  // namespace elmo

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sources/tables/label_fields.h"
+
 namespace elmo {
 namespace {
 
@@ -36,6 +38,38 @@ LabelMatch match_labels(const std::vector<std::string_view>& data_names,
     for (std::int64_t& number : match.number)
         if (number < 0) number = run_labels + match.unknown++;
     match.missing = run_labels - (static_cast<std::int64_t>(data_names.size()) - match.unknown);
+    return match;
+}
+
+LabelMatch match_labels_but_blanks(const std::vector<std::string_view>& data_names,
+                                   const std::vector<std::string_view>& run_names) {
+    LabelMatch match = match_labels(data_names, run_names);
+    if (match.unknown == 0 || match.missing == 0) return match;
+    const auto run_labels = static_cast<std::int64_t>(run_names.size());
+    std::vector<bool> is_matched(run_names.size());
+    std::vector<std::size_t> data_left;
+    std::vector<std::int64_t> run_left;
+    std::vector<std::string_view> data_rest, run_rest;
+    for (std::size_t label = 0; label < data_names.size(); ++label)
+        if (match.number[label] < run_labels) {
+            is_matched[static_cast<std::size_t>(match.number[label])] = true;
+        } else {
+            data_left.push_back(label);
+            data_rest.push_back(trim(data_names[label]));
+        }
+    for (std::size_t label = 0; label < run_names.size(); ++label)
+        if (!is_matched[label]) {
+            run_left.push_back(static_cast<std::int64_t>(label));
+            run_rest.push_back(trim(run_names[label]));
+        }
+    const LabelMatch rest = match_labels(data_rest, run_rest);
+    for (std::size_t i = 0; i < data_left.size(); ++i) {
+        const std::int64_t number = rest.number[i], beyond = number - std::ssize(run_left);
+        match.number[data_left[i]] =
+            beyond < 0 ? run_left[static_cast<std::size_t>(number)] : run_labels + beyond;
+    }
+    match.unknown = rest.unknown;
+    match.missing = rest.missing;
     return match;
 }
 

@@ -23,6 +23,11 @@ struct LabelMatch {
 LabelMatch match_labels(const std::vector<std::string_view>& data_names,
                         const std::vector<std::string_view>& run_names);
 
+// The same, and of the labels that are left over those whose names differ only in blanks around them: a run
+// may be from before these were removed from the names of data.
+LabelMatch match_labels_but_blanks(const std::vector<std::string_view>& data_names,
+                                   const std::vector<std::string_view>& run_names);
+
 // The label ids of a matrix in the run's numbers, ascending within a row; rows and lengths stay.
 std::vector<std::uint32_t> renumber(const LabelMatrix& matrix, const LabelMatch& match);
 

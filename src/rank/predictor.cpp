@@ -113,9 +113,8 @@ struct Predictor::Impl {
             result.tokens.insert(result.tokens.end(), ids.begin(), ids.end());
             result.offsets.push_back(static_cast<std::int32_t>(result.tokens.size()));
         }
-        if (const std::string line = unknown_line(unknown, std::ssize(texts));
-            !line.empty() && !warned_of_unknown.exchange(true))
-            context.warning(line);
+        if (are_many_unknown(unknown, std::ssize(texts)) && !warned_of_unknown.exchange(true))
+            context.warning(unknown_line());
         return result;
     }
 

@@ -224,7 +224,7 @@ void ScoredRun::match(const std::string& run) {
     };
     if (names.empty() || run_names.empty())
         refuse("; labels are the same by their names, or without names by their number");
-    LabelMatch match = match_labels(names, run_names);
+    LabelMatch match = match_labels_but_blanks(names, run_names);
     const auto counted_rows = dataset_.label_counts();
     std::vector<std::int64_t> counts(counted_rows.begin(), counted_rows.end());
     const std::int64_t found = static_cast<std::int64_t>(names.size()) - match.unknown;

@@ -92,8 +92,9 @@ void warn_of_unknown_texts(const Context& context, const Tokenizer& tokenizer,
     std::int64_t unknown = 0;
     std::string shown;
     for (std::size_t i = 0; i < labels.size(); ++i) {
+        if (rows_in_data[i] != 0) continue;
         tokenizer.encode(labels[i].text, 0, ids);
-        if (rows_in_data[i] == 0 && is_mostly_unknown(ids, tokenizer) && unknown++ < kShown)
+        if (is_mostly_unknown(ids, tokenizer) && unknown++ < kShown)
             shown += fmt::format("{}'{}'", shown.empty() ? "" : ", ", quoted(labels[i].name));
     }
     if (unknown > 0)

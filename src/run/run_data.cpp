@@ -69,8 +69,9 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
         throw DataError(fmt::format("{}: expected training rows, found none", config_.data));
     if (dataset_->num_labels() == 0)
         throw DataError(fmt::format("{}: expected labels, found none", config_.data));
+    const bool is_first = ranks_of(context).is_first();  // the one whose warnings are seen
     std::int64_t unknown = 0;
-    for (std::int64_t row = 0; row < train.rows(); ++row)
+    for (std::int64_t row = 0; is_first && row < train.rows(); ++row)
         unknown += is_mostly_unknown(train.tokens.row(row), *tokenizer_);
     if (const std::string line = unknown_line(unknown, train.rows()); !line.empty())
         context.warning(fmt::format(
@@ -83,7 +84,7 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     const Split& file = dataset_->validation();
     if (file.present && file.rows() > 0) {
         validation_split_ = &file;
-        warn_of_trained_validation(context, file);
+        if (is_first) warn_of_trained_validation(context, file);
         validation_.emplace(file, all_rows(file.rows()), validation_batch(config_));
     } else if (!rows.validation.empty()) {
         validation_split_ = &train;

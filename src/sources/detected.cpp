@@ -22,8 +22,7 @@ std::string detected_line(const std::string& name, const std::vector<DetectedOpt
 }
 
 std::string utf8_line(const std::string& name) {
-    return fmt::format("{}: its first rows hold UTF-8, which is read so in spite of --encoding latin-1",
-                       name);
+    return fmt::format("{}: rows that are UTF-8 are read so, in spite of --encoding latin-1", name);
 }
 
 namespace {
@@ -44,6 +43,7 @@ void say_detected(const Context& context, const Layout& layout) {
     const std::string line = detected_line(layout.shown(layout.train.text), layout.detected);
     if (!line.empty()) context.info(line);
     for (const std::string& note : layout.notes) context.info(note);
+    for (const std::string& warning : layout.warnings) context.warning(warning);
     std::set<std::filesystem::path> files;
     for (const SplitFiles* split : {&layout.train, &layout.test, &layout.validation})
         if (layout.table.latin1 && files.insert(split->text).second && !split->text.empty() &&

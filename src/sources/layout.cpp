@@ -338,15 +338,20 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
     layout.train = {train, train, {}};
     if (const fs::path test = test_beside(train); !test.empty()) {
         layout.test = {test, test, {}};
-        if (reading.test_share_given && reading.test_share > 0)
-            layout.notes.push_back(fmt::format(
-                "{} holds the test rows: --test-share {} has no part in this; to hold rows out of "
-                "{}, move that file elsewhere",
-                test.string(), reading.test_share, train.filename().string()));
     } else if (layout.format != DataFormat::kSparse) {
         layout.test_share = {reading.test_share, reading.equal_texts_together};
         if (layout.splits_by_hash()) layout.test = layout.train;
     }
+}
+
+void note_unused_share(const ReadOptions& reading, Layout& layout) {
+    const fs::path &train = layout.train.text, &test = layout.test.text;
+    if (is_one_file(layout.format) && !test.empty() && test != train && reading.test_share_given &&
+        reading.test_share > 0)
+        layout.notes.push_back(fmt::format(
+            "{} holds the test rows: --test-share {} has no part in this; to hold rows out of {}, move that "
+            "file elsewhere",
+            test.string(), reading.test_share, train.filename().string()));
 }
 
 bool is_table(DataFormat format) {
@@ -466,6 +471,7 @@ Layout find_layout(const ReadOptions& reading) {
     find_filters(reading, layout);
     if (is_table(layout.format) || layout.format == DataFormat::kJsonl) settle_reading(reading, layout);
     refuse_columns_in_one_object(layout);
+    note_unused_share(reading, layout);
     return layout;
 }
 

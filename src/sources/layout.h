@@ -80,8 +80,9 @@ struct Layout {
     LabelCells cells;
     TableWriting table;
     std::vector<DetectedOption> detected;
-    std::vector<std::string> notes;  // lines about files that people may not expect
-    HashedShare test_share;          // of the training file, where it holds the test rows too
+    std::vector<std::string> notes;     // lines about files that people may not expect
+    std::vector<std::string> warnings;  // about those that are not used
+    HashedShare test_share;             // of the training file, where it holds the test rows too
 
     // Labels are names, numbered by elmo; else they are numbers.
     bool names_labels() const { return format >= DataFormat::kRaw && format != DataFormat::kSparse; }

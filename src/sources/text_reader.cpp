@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -128,6 +129,10 @@ bool is_header(const Record& line, const std::vector<std::string>& columns) {
     return false;
 }
 
+bool is_ascii(std::string_view bytes) {
+    return std::ranges::none_of(bytes, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+}
+
 constexpr const char* kReadTwice = "a table is read twice: save it and name the file";
 
 }  // namespace
@@ -147,7 +152,8 @@ struct TextReader::Impl {
     std::vector<std::string> keys;
     bool keys_open = false;  // nobody gave them for this input: what its first object has counts
     std::string own_key;     // of the format, "" where it has none
-    std::string detected;
+    bool begun = false;      // next() was called
+    std::string detected;    // by the last call of it, or while the file was opened
     std::string id_key;
     bool needs_id;
     std::vector<std::string> named;  // the run's columns of a table without a header
@@ -233,7 +239,8 @@ struct TextReader::Impl {
         }
     }
 
-    // A row of a table with the run's columns, but no header. Texts have commas and semicolons.
+    // A row of a table with the run's columns, but no header. Texts have commas, semicolons and bars, as
+    // titles of pages do.
     void look_for_columns(const Record& line) {
         std::vector<std::string> fields;
         for (const char delimiter : {'\t', '|', ',', ';'}) {
@@ -244,7 +251,7 @@ struct TextReader::Impl {
             }
             if (fields.size() != named.size()) continue;
             const std::string columns = fmt::format("{}", fmt::join(named, ", "));
-            if (delimiter == '\t' || delimiter == '|')
+            if (delimiter == '\t')
                 fail(line, "lines of text, or JSON lines",
                      fmt::format("a row of a table with the run's columns ({}): '{}'", columns,
                                  quoted(line.bytes)),
@@ -260,11 +267,12 @@ struct TextReader::Impl {
     void note(const std::string& line) { detected += (detected.empty() ? "" : "\n") + line; }
 
     std::string text_of(Record record) {
-        if (encoding.latin1 && !has_utf8 && holds_utf8(record.bytes)) {
+        const std::string_view bytes = valid_utf8(record, encoding, storage, counts);
+        if (encoding.latin1 && !has_utf8 && bytes.data() == record.bytes.data() && !is_ascii(bytes)) {
             has_utf8 = true;
             note(utf8_line(std::string(record.file)));
         }
-        record.bytes = valid_utf8(record, encoding, storage, counts);
+        record.bytes = bytes;
         std::string text;
         id = {};
         if (table) {
@@ -349,6 +357,7 @@ std::vector<std::string> TextReader::next(std::int64_t limit) {
     std::vector<std::string> texts;
     std::string text;
     impl_->ids.clear();
+    if (std::exchange(impl_->begun, true)) impl_->detected.clear();
     while (static_cast<std::int64_t>(texts.size()) < limit &&
            (texts.empty() || !impl_->lines || impl_->lines->ready()) && impl_->next(text)) {
         texts.push_back(std::move(text));

@@ -251,6 +251,17 @@ TEST(LabelMatch, ByHand) {
     EXPECT_TRUE(renumber({}, match).empty());
 }
 
+// Equal names come first, so that nothing changes where a run has a name with blanks and without.
+TEST(LabelMatch, BlanksAroundNamesDoNotCount) {
+    const LabelMatch match =
+        match_labels_but_blanks({"x", "red", "blue", "green ", "y"}, {"red ", " blue", "c", "red", "green"});
+    EXPECT_EQ(match.number, (std::vector<std::int64_t>{5, 3, 1, 4, 6}));
+    EXPECT_EQ(match.unknown, 2);
+    EXPECT_EQ(match.missing, 2);
+    EXPECT_EQ(match_labels_but_blanks({"red"}, {"red "}).number, (std::vector<std::int64_t>{0}));
+    EXPECT_EQ(match_labels_but_blanks({"red"}, {"blue"}).number, (std::vector<std::int64_t>{1}));
+}
+
 TEST_F(Labels, WrongCallsAreRefusedAndNothingIsLost) {
     train_run();
     const auto kept = files_of(run() + "/best");

@@ -114,10 +114,15 @@ TEST_F(PeopleFiles, JsonArrayIsRefusedWithTheWayOut) {
     EXPECT_TRUE(contains(error("a.json"), "jq -c .[]"));
     const std::string advice =
         "; write an object per line, as to_json(orient='records', lines=True) of pandas does";
-    write("lists.json", R"({"text": ["a", "b", "c"], "labels": ["x", "y", "z"]})");
+    std::string texts = "\"a\"", labels = "\"x\"";
+    for (int i = 0; i < 20; ++i) (texts += ", \"b\"", labels += ", \"y\"");
+    write("lists.json", "{\"text\": [" + texts + "], \"labels\": [" + labels + "]}");
     EXPECT_TRUE(contains(error("lists.json"), advice)) << error("lists.json");
     write("pandas.json", R"({"text": {"0": "a", "1": "b"}, "labels": {"0": "x", "1": "y"}})");
     EXPECT_TRUE(contains(error("pandas.json"), advice)) << error("pandas.json");
+    // Few of them may be a row.
+    write("row.json", R"({"text": ["one", "two", "three"], "labels": ["a", "b", "c"]})");
+    EXPECT_EQ(rows("row.json"), (Strings{"one two three -> | a | b | c"}));
 }
 
 TEST_F(PeopleFiles, Latin1IsRefusedWithTheWayOut) {
@@ -523,9 +528,8 @@ TEST_F(PeopleFiles, RowsOfUtf8AreReadSoBesideLatin1) {
     write("a.csv", "text,labels\ncaf\u00e9,gr\u00fcn\nnaive,b\n");
     EXPECT_EQ(rows("a.csv", {{"encoding", "latin-1"}}),
               (Strings{"caf\u00e9 -> | gr\u00fcn", "naive -> | b"}));
-    EXPECT_TRUE(
-        contains(said("a.csv", {{"encoding", "latin-1"}}).at(0),
-                 "a.csv: its first rows hold UTF-8, which is read so in spite of --encoding latin-1"));
+    EXPECT_TRUE(contains(said("a.csv", {{"encoding", "latin-1"}}).at(0),
+                         "a.csv: rows that are UTF-8 are read so, in spite of --encoding latin-1"));
     write("one_hot.csv", "text,gr\u00fcn,rot\none,1,0\ntwo,1,1\n");
     EXPECT_EQ(rows("one_hot.csv", {{"encoding", "latin-1"}, {"label_column", "*"}})[0], "one -> | gr\u00fcn");
     write("a.jsonl", "{\"text\": \"caf\u00e9\", \"labels\": [\"a\"]}\n");
@@ -554,7 +558,7 @@ TEST_F(PeopleFiles, ATestFileWithoutLabelsIsLeftOut) {
     EXPECT_EQ(rows("a/train.csv"), kRows);
     EXPECT_EQ(rows("a"), kRows);
     const std::string line = said("a/train.csv").at(0);
-    EXPECT_TRUE(contains(line, "a/test.csv: it has no labels, so it is left out")) << line;
+    EXPECT_TRUE(contains(line, "a/test.csv: it has no column 'labels', so it is left out")) << line;
     EXPECT_TRUE(contains(line, "elmo predict RUN")) << line;
     Config shared = options("a/train.csv", {{"test_share", "0.5"}});
     const Dataset data = Dataset::open_labels(quiet(), shared);
@@ -570,6 +574,21 @@ TEST_F(PeopleFiles, ATestFileWithoutLabelsIsLeftOut) {
     write("d/train.csv", "text,labels\none,a\n");
     write("d/test.csv", "text,tags\ntwo,a\n");
     EXPECT_TRUE(contains(error("d/train.csv"), "test.csv:1: expected a header with the columns"));
+    write("e/train.csv", "id,text,genre\n1,one,a\n");
+    write("e/test.csv", "id,text,true_genre\n2,two,a\n");
+    EXPECT_TRUE(contains(error("e/train.csv", {{"label_column", "genre"}}), "found 'id,text,true_genre'"));
+    write("f/train.jsonl", "{\"text\": \"one\", \"genre\": [\"a\"]}\n");
+    write("f/test.jsonl", "{\"text\": \"two\", \"true_genre\": [\"a\"]}\n");
+    EXPECT_TRUE(contains(error("f/train.jsonl", {{"label_column", "genre"}}), "true_genre"));
+}
+
+// A row without the key is one without labels then.
+TEST_F(PeopleFiles, ATestFileOfJsonWhoseRowsMayLackLabelsIsRead) {
+    write("train.jsonl", "{\"text\": \"one\", \"labels\": [\"a\"]}\n");
+    write("test.jsonl", "{\"text\": \"two\"}\n");
+    const Dataset data =
+        Dataset::open_labels(quiet(), options("train.jsonl", {{"allow_null_labels", "true"}}));
+    EXPECT_EQ(data.test().rows(), 1);
 }
 
 TEST_F(PeopleFiles, ATestShareBesideATestFileIsSaidToHaveNoPart) {

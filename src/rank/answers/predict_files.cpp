@@ -308,8 +308,7 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         while (true) {
             const auto texts = reader.next(config.batch_size);
             if (texts.empty()) break;
-            if (line == 0 && file == files.front() && !reader.detected().empty())
-                context.info(reader.detected());
+            if (file == files.front() && !reader.detected().empty()) context.info(reader.detected());
             for (const std::string& text : texts) target.answered->add(text);
             target.answered->flush();  // before the answers: those without a text are not kept
             auto answers = predictor.predict(texts);

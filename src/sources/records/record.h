@@ -33,7 +33,7 @@ struct ImportCounts {
 
 // How the bytes of a source are characters.
 struct Encoding {
-    bool latin1 = false;         // of what is no UTF-8: no text of Latin-1 is UTF-8 by accident
+    bool latin1 = false;         // of what is no UTF-8: hardly any text of Latin-1 is UTF-8 by accident
     bool allow_invalid = false;  // U+FFFD in place of what is not UTF-8
 };
 Encoding encoding_of(const ReadOptions& reading);

@@ -260,43 +260,53 @@ void settle_columns(const ReadOptions& reading, Layout& layout) {
     }
 }
 
-bool may_hold_labels(const std::vector<std::string>& names) {
-    return std::ranges::any_of(names, [](const std::string& name) {
-        return std::ranges::find(kLabelNames, lower(trim(name))) != std::end(kLabelNames);
-    });
-}
-
-// Whether a file has the texts, but neither the labels nor what is called as labels are.
+// Whether a file has the texts but not the labels, and nothing that the training file does not have: another
+// column may hold them.
 bool lacks_labels(const Layout& layout, const std::filesystem::path& file) {
-    Layout texts = layout;
-    texts.label_column.clear();
-    if (layout.format != DataFormat::kJsonl)
-        return layout.table.columns.empty() && !has_header(file, layout) && has_header(file, texts) &&
-               std::ranges::none_of(possible_shapes(file, texts),
-                                    [](const TableShape& shape) { return may_hold_labels(shape.names); });
+    if (layout.format != DataFormat::kJsonl) {
+        Layout texts = layout;
+        texts.label_column.clear();
+        if (!layout.table.columns.empty() || has_header(file, layout) || !has_header(file, texts))
+            return false;
+        const std::vector<std::string> known = find_table_shape(layout.train.text, layout).names;
+        return std::ranges::all_of(find_table_shape(file, texts).names, [&](const std::string& name) {
+            return std::ranges::find(known, name) != known.end();
+        });
+    }
+    if (layout.cells.allow_null) return false;  // any row may lack them
     JsonRows json;
     bool text = false, labels = false;
-    std::size_t rows = 0;
-    visit_json(file, [&](const Record& record) {
-        text = text || json.has(record, layout.text_columns[0]);
-        labels = labels || json.has(record, layout.label_column) || may_hold_labels(json.keys(record));
-        return ++rows < kRows / 10 && !labels;
-    });
-    return text && !labels;
+    const auto keys_of = [&](const std::filesystem::path& of) {
+        std::set<std::string> keys;
+        std::size_t rows = 0;
+        text = labels = false;
+        visit_json(of, [&](const Record& record) {
+            for (std::string& key : json.keys(record)) keys.insert(std::move(key));
+            text = text || json.has(record, layout.text_columns[0]);
+            labels = labels || json.has(record, layout.label_column);
+            return ++rows < kRows / 10;
+        });
+        return keys;
+    };
+    const std::set<std::string> known = keys_of(layout.train.text), found = keys_of(file);
+    return text && !labels && std::ranges::includes(known, found);
 }
 
 // What is to be answered, as those who give a task call it, is no test file.
 void leave_out_unlabelled_test(const ReadOptions& reading, Layout& layout) {
     const std::filesystem::path test = layout.test.labels;
     if (test.empty() || test == layout.train.labels || !lacks_labels(layout, test)) return;
-    layout.notes.clear();  // that it holds the test rows
     layout.test_share = {reading.test_share, reading.equal_texts_together};
     layout.test.text = layout.test.labels =
         layout.splits_by_hash() ? layout.train.text : std::filesystem::path();
-    layout.notes.push_back(fmt::format(
-        "{0}: it has no labels, so it is left out{1}; elmo predict RUN {0} answers it, and elmo eval RUN "
-        "FILE scores a file that has labels",
+    layout.warnings.push_back(fmt::format(
+        "{0}: it has no {1}, so it is left out{2}; elmo predict RUN {0} answers it, and elmo eval RUN FILE "
+        "scores a file that has labels",
         test.string(),
+        layout.label_column == "*"
+            ? std::string("columns of labels")
+            : fmt::format("{} '{}'", layout.format == DataFormat::kJsonl ? "key" : "column",
+                          quoted(layout.label_column)),
         layout.splits_by_hash()
             ? fmt::format(" and a share of {} of the other rows is held out instead", layout.test_share.share)
             : std::string()));

@@ -300,13 +300,14 @@ bool JsonRows::has(const Record& record, const std::string& key) {
 
 bool JsonRows::holds_columns(const Record& record, const std::string& text_key,
                              const std::string& label_key) {
+    constexpr std::size_t kMostOfARow = 20;
     const auto object = impl_->try_parse(record);
     dom::array texts, labels;
     dom::object rows;
     if (!object) return false;
     if ((*object)[text_key].get(rows) == simdjson::SUCCESS) return rows["0"].error() == simdjson::SUCCESS;
     return (*object)[text_key].get(texts) == simdjson::SUCCESS &&
-           (*object)[label_key].get(labels) == simdjson::SUCCESS && texts.size() > 2 &&
+           (*object)[label_key].get(labels) == simdjson::SUCCESS && texts.size() > kMostOfARow &&
            texts.size() == labels.size();
 }
 

@@ -42,8 +42,8 @@ class JsonRows {
     std::vector<std::string> paths(const Record& record);
     // Whether the key, or the path, leads to a value, which may be null.
     bool has(const Record& record, const std::string& key);
-    // Whether the object holds columns in the place of a row: lists of as many texts and labels, more than
-    // two, or objects with a key per row, as pandas writes them.
+    // Whether the object holds columns in the place of a row: lists of as many texts and labels, more than a
+    // row usually has, or objects with a key per row, as pandas writes them.
     bool holds_columns(const Record& record, const std::string& text_key, const std::string& label_key);
     // The string at `key`; "" where there is none, or it is an item of a list.
     std::string string_at(const Record& record, const std::string& key);
