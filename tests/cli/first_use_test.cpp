@@ -1270,6 +1270,41 @@ TEST_F(FirstUse, ARenamedFileIsScoredAsTheRunsOwnWhereTextsAreNearlyEqual) {
     EXPECT_EQ(own["P@1"], other["P@1"]);
 }
 
+TEST_F(FirstUse, ARunOfFlagsReadsAColumnOfLabels) {
+    std::string flags = "text,cat,dog,cow,hen\n", plain = "text,labels\n";
+    const std::vector<std::string> names = {"cat", "dog", "cow", "hen"};
+    for (int i = 0; i < 200; ++i) {
+        const std::size_t label = static_cast<std::size_t>(i) % 4;
+        flags += fmt::format("about {} {}", names[label], i);
+        for (std::size_t k = 0; k < 4; ++k) flags += k == label ? ",1" : ",0";
+        flags += "\n";
+        plain += fmt::format("about {0} {1},{0}\n", names[label], i + 1000);
+    }
+    const std::string run = folder_.text("run"), other = folder_.write("plain.csv", plain);
+    expect_success(run_elmo({"train", folder_.write("flags.csv", flags), "--out", run, "--quiet"}));
+    const Outcome outcome = run_elmo({"eval", run, other});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, "read with --label-column labels")) << outcome.err;
+    EXPECT_EQ(scores({run, other})["protocol"]["samples"], 200);
+}
+
+TEST_F(FirstUse, AnInterruptedLinearTrainingIsTrainedAgainWithItsOptions) {
+    std::string rows = "body,what,more\n";
+    for (int i = 0; i < 30000; ++i)
+        rows += fmt::format("{} word{} word{},label{},x\n", text_of(i), i % 977, i % 1009, i % 3001);
+    folder_.write("rows.csv", rows);
+    const Outcome stopped = run_shell(
+        "cd $0 && { \"$ELMO\" train rows.csv --text-column body --label-column what --out run & child=$!; "
+        "until grep -q start run/log.jsonl 2>/dev/null; do kill -0 $child || break; sleep 0.01; done; "
+        "kill -INT $child; wait $child; }",
+        folder_.path());
+    ASSERT_TRUE(contains(stopped.err, "'elmo train --out run --resume' trains it")) << stopped.err;
+    const Outcome again = run_shell("cd $0 && \"$ELMO\" train --out run --resume", folder_.path());
+    expect_success(again);
+    EXPECT_TRUE(contains(again.err, "with the options that the training was started with")) << again.err;
+    EXPECT_TRUE(fs::exists(folder_.path("run/last")));
+}
+
 TEST_F(FirstUse, TrueLabelsThatAreLeftOutAreSaidAtEveryScore) {
     std::string rows = "text,labels\n";
     for (int i = 0; i < 200; ++i) rows += fmt::format("{},{};name{}\n", text_of(i), kAnimals[i % 4], i);
