@@ -159,10 +159,10 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     const Split& all = dataset_.train();
     const auto score = [&](std::vector<std::int64_t> rows, const std::string& which,
                            const std::string& reason) {
-        context_.info(fmt::format(
-            "{}: {} of {} texts trained this run: {} are scored (--split all scores all)", config_.data,
-            with_commas(trained_rows_), with_commas(num_rows()),
-            fmt::format(fmt::runtime(which), with_commas(std::ssize(rows)))));
+        context_.info(
+            fmt::format("{}: {} of {} texts trained this run: {} are scored (--split all scores all)",
+                        config_.data, with_commas(trained_rows_), with_commas(num_rows()),
+                        fmt::format(fmt::runtime(which), with_commas(std::ssize(rows)))));
         // Of the whole data, where no label is left out because only rows of this part have it.
         parts_ = {{&all, SplitName::kTrain, std::move(rows)}};
         choose_option(config_, "split", &Config::split, std::string("test"), reason);
@@ -186,7 +186,8 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     // No more than validated the run: a training file without its test rows.
     const double validated = parse_validation(of_run).share * static_cast<double>(num_rows());
     if (static_cast<double>(rows.size()) <= validated + 3 * std::sqrt(validated)) return;
-    score(std::move(rows), "the other {}", "most of the data's rows trained the run: those whose texts did not");
+    score(std::move(rows), "the other {}",
+          "most of the data's rows trained the run: those whose texts did not");
 }
 
 void ScoredRun::choose_parts(const Config& given) {

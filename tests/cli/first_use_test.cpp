@@ -1261,7 +1261,8 @@ TEST_F(FirstUse, OfAGrownFileTheRowsThatDidNotTrainAreScored) {
 TEST_F(FirstUse, ARenamedFileIsScoredAsTheRunsOwnWhereTextsAreNearlyEqual) {
     // Two blanks or one make different rows, but the same tokens: some test rows also trained the run.
     std::string rows = csv_rows(0, 200);
-    for (int i = 0; i < 40; ++i) rows += fmt::format("number  {},{}\n", text_of(i).substr(7), kAnimals[i % 4]);
+    for (int i = 0; i < 40; ++i)
+        rows += fmt::format("number  {},{}\n", text_of(i).substr(7), kAnimals[i % 4]);
     const std::string run = folder_.text("run"), data = folder_.write("rows.csv", rows);
     expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));
     const Json own = scores({run, data}), other = scores({run, folder_.write("other.csv", rows + "\n")});

@@ -131,9 +131,10 @@ TEST_F(Linear, StoppedItSavesNothingAndIsTrainedAgain) {
         last = message;
     };
     EXPECT_TRUE(train(quiet().with_sinks(sinks).with_stop(stop), config()).interrupted);
-    EXPECT_EQ(last, fmt::format("stopped before the model was complete: 'elmo train --out {} --resume' trains "
-                                "it from the beginning with the same options",
-                                config().out));
+    EXPECT_EQ(last,
+              fmt::format("stopped before the model was complete: 'elmo train --out {} --resume' trains "
+                          "it from the beginning with the same options",
+                          config().out));
     EXPECT_FALSE(std::filesystem::exists(config().out + "/last"));
     // The folder knows the data and the options, until a checkpoint has them.
     Config again;

@@ -237,7 +237,8 @@ void settle_names(const ReadOptions& reading, Layout& layout) {
 // A run's '*' says nothing about a file whose labels stand in a usual column, and not in columns of 0 and 1.
 bool has_other_labels_than_flags(const Layout& layout) {
     if (!layout.label_column.ends_with('*')) return false;
-    const std::string_view start = std::string_view(layout.label_column).substr(0, layout.label_column.size() - 1);
+    const std::string_view start =
+        std::string_view(layout.label_column).substr(0, layout.label_column.size() - 1);
     bool usual = false;
     for (TableShape shape : possible_shapes(layout.train.text, layout)) {
         --shape.records_before_rows;
