@@ -1300,6 +1300,7 @@ TEST_F(FirstUse, AnInterruptedLinearTrainingIsTrainedAgainWithItsOptions) {
         "kill -INT $child; wait $child; }",
         folder_.path());
     ASSERT_TRUE(contains(stopped.err, "'elmo train --out run --resume' trains it")) << stopped.err;
+    EXPECT_TRUE(contains(stopped.out, "--resume trains from the beginning")) << stopped.out;
     const Outcome again = run_shell("cd $0 && \"$ELMO\" train --out run --resume", folder_.path());
     expect_success(again);
     EXPECT_TRUE(contains(again.err, "with the options that the training was started with")) << again.err;
