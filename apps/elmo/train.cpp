@@ -35,8 +35,8 @@ std::string table(const TrainResult& result, const Config& config) {
         facts.push_back(
             {"skipped steps", with_commas(result.skipped_steps) + " of the encoder (gradients beyond FP16)"});
     if (result.interrupted)
-        facts.push_back({"stopped early", in_steps ? "continue with --resume"
-                                                   : "nothing is kept: train again with --overwrite"});
+        facts.push_back(
+            {"stopped early", in_steps ? "continue with --resume" : "--resume trains from the beginning"});
     return aligned(facts);
 }
 
@@ -61,7 +61,7 @@ void run_train(Invocation& call) {
         write_json(result);
     else
         write_stdout(table(result, call.config));
-    if (result.interrupted && result.steps == 0) throw Interrupted("train: stopped before anything was kept");
+    if (result.interrupted && result.steps == 0) throw Interrupted("train: stopped before there was a model");
 }
 
 Config resolve_train(const Invocation& call) {

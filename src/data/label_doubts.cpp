@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/text_util.h"
 #include "io/checksum.h"
@@ -130,6 +132,101 @@ bool are_joined(const Dataset& data, const Tally& tally, std::size_t separator) 
     return recombines(names, kSeparators[separator]);
 }
 
+// Whether nearly every row has one name, and the names are made of few pieces between `separator` that stand
+// alone or beside each other in any order. Phrases and paths are not: their words keep their places, or are
+// as many as the names.
+bool are_made_of_few(const Dataset& data, char separator) {
+    constexpr std::int64_t kManyLabels = 200'000;  // above, looking takes too long
+    const Split& rows = data.train();
+    std::int64_t several = 0;
+    for (std::int64_t i = 0; i < rows.rows(); ++i) several += rows.labels.length(i) > 1;
+    if (data.num_labels() > kManyLabels || 20 * several > rows.rows()) return false;
+    struct Piece {
+        std::int64_t names = 0;
+        bool alone = false;
+    };
+    std::map<std::string, Piece> pieces;
+    std::set<std::pair<std::string, std::string>> pairs;
+    std::int64_t joined = 0, found = 0;
+    std::vector<std::string> parts;
+    for (std::int64_t label = 0; label < data.num_labels(); ++label) {
+        parts.clear();
+        split_labels(data.label_name(label), {&separator, 1}, parts);
+        joined += parts.size() > 1;
+        found += std::ssize(parts);
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            Piece& piece = pieces[parts[i]];
+            ++piece.names;
+            piece.alone = piece.alone || parts.size() == 1;
+            for (std::size_t j = i + 1; j < parts.size(); ++j) pairs.emplace(parts[i], parts[j]);
+        }
+    }
+    if (joined < 10 || 2 * joined < data.num_labels() || 3 * std::ssize(pieces) > data.num_labels())
+        return false;
+    std::int64_t of_alone = 0, swapped = 0;
+    for (const auto& [name, piece] : pieces)
+        if (piece.alone)
+            of_alone += piece.names;
+        else if (2 * piece.names > joined)
+            return false;  // a word that joins others, as in 'end of file'
+    for (const auto& [a, b] : pairs) swapped += a != b && pairs.contains({b, a});
+    return 10 * of_alone >= 9 * found || 5 * swapped >= std::ssize(pairs);
+}
+
+bool is_numbers(std::string_view name) {
+    return name.find_first_not_of("0123456789 ") == name.npos;
+}
+
+// Labels that were joined by what does not separate them here; "" where none are, or one may be unsure.
+std::string joint_doubt(const Dataset& data) {
+    std::int64_t numbers = 0, several_numbers = 0, tags = 0, several_tags = 0;
+    std::string_view two_numbers, two_tags;
+    for (std::int64_t label = 0; label < data.num_labels(); ++label) {
+        const std::string_view name = data.label_name(label);
+        numbers += is_numbers(name);
+        if (is_numbers(name) && name.find(' ') != name.npos && several_numbers++ == 0) two_numbers = name;
+        if (!name.starts_with('<') || !name.ends_with('>')) continue;
+        ++tags;
+        if (name.find("><") != name.npos && several_tags++ == 0) two_tags = name;
+    }
+    const std::string labels = with_commas(data.num_labels());
+    if (several_tags > 0 && 10 * tags >= 9 * data.num_labels())
+        return fmt::format(
+            "{} of {} labels are several in angle brackets, such as '{}': write them as a|b, or give "
+            "--label-separator '>' (names then begin with <)",
+            with_commas(several_tags), labels, quoted(two_tags));
+    if (numbers == data.num_labels() && 3 * several_numbers >= numbers)
+        return fmt::format(
+            "{} of {} labels are several numbers, such as '{}': where each is a label, give "
+            "--label-separator ' '",
+            with_commas(several_numbers), labels, quoted(two_numbers));
+    for (const char separator : std::string_view("/+:& ")) {
+        if (!are_made_of_few(data, separator)) continue;
+        std::int64_t with = 0;
+        for (std::int64_t label = 0; label < data.num_labels(); ++label)
+            with += data.label_name(label).find(separator) != std::string_view::npos;
+        return fmt::format(
+            "{} of {} labels hold '{}' and are made of few names: where it stands between labels, give "
+            "--label-separator '{}'",
+            with_commas(with), labels, separator, separator);
+    }
+    return {};
+}
+
+// In a label of fastText, what begins the next one: "" where none holds it.
+std::string fasttext_doubt(const Dataset& data) {
+    constexpr std::string_view kStart = "__label__";
+    std::int64_t with = 0;
+    std::string_view example;
+    for (std::int64_t label = 0; label < data.num_labels(); ++label)
+        if (const std::string_view name = data.label_name(label);
+            name.find(kStart) != name.npos && with++ == 0)
+            example = name;
+    if (with == 0) return {};
+    return fmt::format("{} of {} labels hold '{}', such as '{}': put a blank before each {}",
+                       with_commas(with), with_commas(data.num_labels()), kStart, quoted(example), kStart);
+}
+
 // A name as it is beside others: in lower case, decomposed, each run of blanks one, none at the ends.
 std::string plain_name(std::string_view name) {
     std::string valid, plain;
@@ -251,7 +348,10 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     std::vector<std::string> doubts;
     const bool has_fields = layout.format == DataFormat::kTsv || layout.format == DataFormat::kCsv ||
                             layout.format == DataFormat::kJsonl;
-    if (!has_fields || !data.has_label_names()) return doubts;
+    if (!data.has_label_names()) return doubts;
+    if (layout.format == DataFormat::kFastText)
+        if (std::string joint = fasttext_doubt(data); !joint.empty()) doubts.push_back(std::move(joint));
+    if (!has_fields) return doubts;
     const Tally tally = tally_names(data);
     const std::string labels = with_commas(data.num_labels());
     const std::int64_t pieces = tally.ends_of_lists + tally.in_quotes;
@@ -285,6 +385,8 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
                                      in_lists ? "write each label as an item of its row's list"
                                               : "give --label-separator " + separator));
     }
+    if (doubts.empty() && !in_lists && !layout.cells.given)
+        if (std::string joint = joint_doubt(data); !joint.empty()) doubts.push_back(std::move(joint));
     if (one_a_row && doubts.empty())
         doubts.push_back(fmt::format(
             "{} labels for {} rows, {} of them labels of one row: {}", labels,

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <numeric>
 #include <optional>
 
@@ -42,6 +44,18 @@ std::int64_t count_trained(const TrainedTexts& texts, const std::vector<ScoredRo
     std::int64_t rows = 0;
     for (const ScoredRows& part : parts)
         rows += texts.count(part.split->tokens, known_rows(part.split->tokens, part.rows, tokenizer));
+    return rows;
+}
+
+// Those that count_trained does not count.
+std::vector<std::int64_t> untrained_rows(const TrainedTexts& texts, const ScoredRows& part,
+                                         const Tokenizer& tokenizer) {
+    const TokenRows& tokens = part.split->tokens;
+    const std::vector<std::int64_t> known = known_rows(tokens, part.rows, tokenizer),
+                                    others = texts.others(tokens, known);
+    std::vector<std::int64_t> trained, rows;
+    std::ranges::set_difference(known, others, std::back_inserter(trained));
+    std::ranges::set_difference(part.rows, trained, std::back_inserter(rows));
     return rows;
 }
 
@@ -138,34 +152,51 @@ std::string ScoredRun::scored_data() const {
     return file.empty() ? config_.data : file.string();
 }
 
+// Where the data has as many training rows as the run, they are the run's under another name or in another
+// form: then the test rows, as of its own data. Else the rows whose texts did not train it.
+void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts) {
+    const Config& of_run = checkpoint_.config();
+    const Split& all = dataset_.train();
+    const auto score = [&](std::vector<std::int64_t> rows, const std::string& which,
+                           const std::string& reason) {
+        context_.info(
+            fmt::format("{}: {} of {} texts trained this run: {} are scored (--split all scores all)",
+                        config_.data, with_commas(trained_rows_), with_commas(num_rows()),
+                        fmt::format(fmt::runtime(which), with_commas(std::ssize(rows)))));
+        // Of the whole data, where no label is left out because only rows of this part have it.
+        parts_ = {{&all, SplitName::kTrain, std::move(rows)}};
+        choose_option(config_, "split", &Config::split, std::string("test"), reason);
+        trained_rows_ = count_trained(texts, parts_, *tokenizer_);
+        held_out_ = true;
+    };
+    try {
+        const Config own = with_usual_numbers(with_length(
+            with_scored_split(with_run_reading(given, of_run), of_run, true), config_.max_length));
+        const Dataset held_out = open_data(silent(context_), own, *tokenizer_);
+        const auto parts = choose_rows(own, held_out);
+        const bool same = held_out.train().rows() == checkpoint_.state().train_rows;
+        if ((same || !texts.is_whole()) &&
+            !is_share(count_trained(texts, parts, *tokenizer_), parts, kOwnShare))
+            return score(find_rows(all, parts.front()), same ? "the {} that it held out" : "{} of the others",
+                         std::string(reason_of(own, "split")));
+    } catch (const DataError&) {  // nothing was held out of it
+    }
+    if (!texts.is_whole()) return;
+    std::vector<std::int64_t> rows = untrained_rows(texts, parts_.front(), *tokenizer_);
+    // No more than validated the run: a training file without its test rows.
+    const double validated = parse_validation(of_run).share * static_cast<double>(num_rows());
+    if (static_cast<double>(rows.size()) <= validated + 3 * std::sqrt(validated)) return;
+    score(std::move(rows), "the other {}",
+          "most of the data's rows trained the run: those whose texts did not");
+}
+
 void ScoredRun::choose_parts(const Config& given) {
     parts_ = choose_rows(config_, dataset_);
     const TrainedTexts texts = TrainedTexts::load(checkpoint_.content());
     trained_rows_ = count_trained(texts, parts_, *tokenizer_);
     const Config& of_run = checkpoint_.config();
     if (given.split == "auto" && config_.split == "all" && is_share(trained_rows_, parts_, kOwnShare)) {
-        const Config own = with_usual_numbers(with_length(
-            with_scored_split(with_run_reading(given, of_run), of_run, true), config_.max_length));
-        try {
-            const Dataset held_out = open_data(silent(context_), own, *tokenizer_);
-            const auto parts = choose_rows(own, held_out);
-            if (const std::int64_t rows = count_trained(texts, parts, *tokenizer_);
-                !is_share(rows, parts, kTooMany)) {
-                context_.info(fmt::format(
-                    "{}: {} of {} texts trained this run: the {} that it held out are scored (--split all "
-                    "scores all)",
-                    config_.data, with_commas(trained_rows_), with_commas(num_rows()),
-                    with_commas(count_rows(parts))));
-                // Of the whole data, where no label is left out because only rows of this part have it.
-                const Split& all = dataset_.train();
-                parts_ = {{&all, SplitName::kTrain, find_rows(all, parts.front())}};
-                choose_option(config_, "split", &Config::split, own.split,
-                              std::string(reason_of(own, "split")));
-                trained_rows_ = rows;
-                held_out_ = true;
-            }
-        } catch (const DataError&) {  // nothing was held out of it
-        }
+        choose_untrained(given, texts);
     }
     // By its name or bytes the run's own data, but what is held out of it trained the run: a training file
     // without the test file that it had beside it.
@@ -185,7 +216,7 @@ void ScoredRun::choose_parts(const Config& given) {
             "{}: the run's {} rows were held out by the text of --text-column {}; those held out by the "
             "text of {} may have trained it: leave --text-column out, or score a file that did not",
             config_.data, config_.split, of_run.text_column, config_.text_column));
-    const double too_many = is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
+    const double too_many = held_out_ || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
         context_.warning(fmt::format(
             "{}: {} of {} scored texts trained this run; their scores say little about new texts{}",

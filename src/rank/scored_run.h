@@ -78,7 +78,7 @@ class ScoredRun {
     std::vector<std::int64_t> unknown_counts_;
     std::vector<std::string_view> names_, unknown_names_;
     std::string matched_;
-    bool held_out_ = false;  // the rows are those that the run held out, of its data under another name
+    bool held_out_ = false;  // the rows are those that did not train the run, of data most of which did
     // What a part points to when labels were matched.
     struct Renumbered {
         Split split;
@@ -91,8 +91,9 @@ class ScoredRun {
     void match(const std::string& run);
     void leave_out_unseen(LabelMatch& match, std::vector<std::int64_t>& counts);
     std::string scored_data() const;  // for messages: the data, or the file of its validation rows
-    // The rows to score, by the run's own split where most of them trained it; reports texts that did.
+    // The rows to score, the others where most of them trained the run; reports texts that did.
     void choose_parts(const Config& given);
+    void choose_untrained(const Config& given, const TrainedTexts& texts);
 };
 
 }  // namespace elmo

@@ -147,15 +147,15 @@ Config resolve_without_data(const Context& context, const Config& config) {
     return with_precision(context, known, head_known ? known.labels * spec_without_data(known).width : 0);
 }
 
-Config resolve_training(const Context& context, const Config& config) {
-    const auto resolve = [&](const Checkpoint* checkpoint) {
+Config resolve_training(const Context& context, const Config& given) {
+    const auto resolve = [&](const Config& config, const Checkpoint* checkpoint) {
         if (checkpoint == nullptr && config.data.empty() && config.init.empty())
             return resolve_without_data(context, config);
         return RunData(context, resolve_before_data(context, config, checkpoint), checkpoint).config();
     };
-    if (!config.resume || config.out.empty()) return resolve(nullptr);
-    const RunFolder folder(context, config);
-    return resolve(folder.checkpoint());
+    if (!given.resume || given.out.empty()) return resolve(given, nullptr);
+    const RunFolder folder(context, given);
+    return resolve(folder.with_begun(given), folder.checkpoint());
 }
 
 Config with_shape(Config config) {

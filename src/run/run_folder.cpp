@@ -7,8 +7,11 @@
 #include <string_view>
 
 #include "base/text_util.h"
+#include "config/option_table.h"
+#include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "io/atomic_file.h"
 #include "io/atomic_folder.h"
 #include "io/links.h"
 #include "ranks/collectives.h"
@@ -17,7 +20,9 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::string_view, 11> kOwn = {"calibration-best.json",
+constexpr const char* kBegunRecipe = "recipe.toml";
+
+constexpr std::array<std::string_view, 12> kOwn = {"calibration-best.json",
                                                    "calibration-last.json",
                                                    "index-best.safetensors",
                                                    "index-last.safetensors",
@@ -25,6 +30,7 @@ constexpr std::array<std::string_view, 11> kOwn = {"calibration-best.json",
                                                    kLabelScoresFile,
                                                    "last",
                                                    "log.jsonl",
+                                                   kBegunRecipe,
                                                    kRefineWork,
                                                    "scores.jsonl",
                                                    "tensorboard"};
@@ -112,9 +118,10 @@ RunFolder::RunFolder(const Context& context, const Config& config)
                 fmt::format("resume: {} is finished: it has a best checkpoint and none to continue from, as "
                             "'elmo refine' and 'elmo labels' leave it; train a new run, or refine this one",
                             path_.string()));
-        else if (!config.data.empty())
-            context.info(
-                fmt::format("{} has no checkpoint yet: starting from the beginning", path_.string()));
+        else if (const bool begun = fs::exists(path_ / kBegunRecipe, error); begun || !config.data.empty())
+            context.info(fmt::format("{} has no checkpoint yet: starting from the beginning{}",
+                                     path_.string(),
+                                     begun ? ", with the options that the training was started with" : ""));
         return;
     }
     if (fs::is_empty(path_, error)) return;
@@ -123,6 +130,30 @@ RunFolder::RunFolder(const Context& context, const Config& config)
         throw ConfigError(
             fmt::format("overwrite: {} holds '{}', which is not part of a run; give another folder",
                         path_.string(), quoted(name)));
+}
+
+Config RunFolder::with_begun(Config given) const {
+    std::error_code error;
+    if (!given.resume || checkpoint_ || !fs::exists(path_ / kBegunRecipe, error)) return given;
+    Config begun;
+    load_recipe(begun, path_ / kBegunRecipe);
+    for (const OptionInfo& option : options())
+        if (elmo::given(begun, option.key) && !elmo::given(given, option.key))
+            copy_option(given, begun, option.key);
+    return given;
+}
+
+void RunFolder::keep_recipe(const Config& given) {
+    recipe_ = "# elmo train --out RUN --resume trains with these options\n";
+    for (const OptionInfo& option : options())
+        if (elmo::given(given, option.key) && option.key != "out" && option.key != "resume" &&
+            option.key != "overwrite")
+            recipe_ += recipe_line(given, option.key);
+}
+
+void RunFolder::drop_recipe() const {
+    std::error_code error;
+    if (writes_) fs::remove(path_ / kBegunRecipe, error);
 }
 
 void RunFolder::take_up() {
@@ -141,13 +172,14 @@ void RunFolder::prepare() {
     if (!lock_) lock_.emplace(path_);
     // Another run may have been written here since the check: an import came in between.
     if (!overwrite_ && !resumes && holds_a_run(path_)) refuse_full(path_);
-    if (!overwrite_) return;
     for (const std::string_view name : kOwn) {
+        if (!overwrite_) break;
         fs::remove_all(path_ / name, error);
         if (error)
             throw DataError(
                 fmt::format("{}: cannot be removed: {}", (path_ / name).string(), error.message()));
     }
+    if (!recipe_.empty() && !checkpoint_) write_file_atomically(path_ / kBegunRecipe, recipe_);
 }
 
 }  // namespace elmo

@@ -1,10 +1,12 @@
 // The folder of a run: whether it may be written, what a continued run takes from it.
 //   RUN/best/ RUN/last/ checkpoints   RUN/log.jsonl   RUN/tensorboard/
+//   RUN/recipe.toml (options of a training without a checkpoint yet)
 //   RUN/scores.jsonl   RUN/label_scores.jsonl   RUN/calibration-best.json   RUN/index-best.safetensors
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "elmo/config.h"
 #include "elmo/context.h"
@@ -45,6 +47,13 @@ class RunFolder {
         if (checkpoint_) checkpoint_->close_files();
     }
 
+    // The options that are not given, of the training that stopped here before it saved a checkpoint.
+    Config with_begun(Config given) const;
+    // prepare() writes the options that are given, for with_begun.
+    void keep_recipe(const Config& given);
+    // A checkpoint has them now.
+    void drop_recipe() const;
+
     // Creates the folder and locks it while this object lives (ConfigError if another process writes it, or
     // has written it since the check); with overwrite, removes the files of the run that was there. Nothing
     // on other ranks than the first.
@@ -59,6 +68,7 @@ class RunFolder {
     std::filesystem::path path_;
     bool overwrite_ = false;
     bool writes_ = true;  // the first rank
+    std::string recipe_;  // "" for none to write
     std::optional<Checkpoint> checkpoint_;
     std::optional<FolderLock> lock_;
 };

@@ -68,6 +68,16 @@ std::int64_t TrainedTexts::count(const TokenRows& texts, std::span<const std::in
                         static_cast<double>(rows.size()));
 }
 
+std::vector<std::int64_t> TrainedTexts::others(const TokenRows& texts,
+                                               std::span<const std::int64_t> rows) const {
+    std::vector<std::int64_t> found;
+    for (const std::int64_t row : rows)
+        if (texts.length(row) == 0 ||
+            !std::binary_search(hashes_.begin(), hashes_.end(), hash_of(texts.row(row))))
+            found.push_back(row);
+    return found;
+}
+
 void TrainedTexts::save(const std::filesystem::path& file) const {
     SafeTensorsWriter out(file, {{"hashes", "U64", {static_cast<std::int64_t>(hashes_.size())}}},
                           {{"whole", is_whole_ ? "true" : "false"}});

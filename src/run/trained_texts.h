@@ -26,6 +26,9 @@ class TrainedTexts {
 
     // How many of the rows are texts that were taken up: exact up to kMost texts, else an estimate.
     std::int64_t count(const TokenRows& texts, std::span<const std::int64_t> rows) const;
+    // The others of the rows. Only where is_whole(): of more than kMost texts it is not known.
+    std::vector<std::int64_t> others(const TokenRows& texts, std::span<const std::int64_t> rows) const;
+    bool is_whole() const { return is_whole_; }
     bool empty() const { return hashes_.empty(); }
 
     void save(const std::filesystem::path& file) const;

@@ -124,7 +124,10 @@ class LinearRun {
 
     TrainResult interrupted(RunLog& log) {
         log.event("end", 0, {{"interrupted", true}});
-        context_.info("stopped before the model was complete: nothing of it is kept");
+        context_.info(fmt::format(
+            "stopped before the model was complete: 'elmo train --out {} --resume' trains it from the "
+            "beginning with the same options",
+            folder_.path().string()));
         TrainResult result = result_of(context_, data_.config(), state_, data_);
         result.interrupted = true;
         return result;

@@ -63,10 +63,11 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
 
 }  // namespace
 
-TrainResult train(const Context& given_context, const Config& given) {
-    validate(given);
-    if (!given.resume && !given.init.empty()) require_other_folder(given.init, given.out);
-    if (!given.resume && is_encoder_folder(given.encoder)) require_other_folder(given.encoder, given.out);
+TrainResult train(const Context& given_context, const Config& call) {
+    validate(call);
+    if (!call.resume && !call.init.empty()) require_other_folder(call.init, call.out);
+    if (!call.resume && is_encoder_folder(call.encoder)) require_other_folder(call.encoder, call.out);
+    Config given = call;
     Ranks& ranks = ranks_of(given_context);
     if (ranks.size() > 1 && given.data == "-")
         throw ConfigError("data: standard input reaches one rank only; give a file or a folder");
@@ -74,6 +75,7 @@ TrainResult train(const Context& given_context, const Config& given) {
     {
         const FirstRankFirst in_turn(ranks);
         folder.emplace(given_context, given);
+        given = folder->with_begun(std::move(given));
         if (given.resume && folder->checkpoint() == nullptr && given.data.empty())
             throw ConfigError(
                 fmt::format("resume: {} has no checkpoint to continue from; give DATA to train it from the "
@@ -81,8 +83,10 @@ TrainResult train(const Context& given_context, const Config& given) {
                             folder->path().string()));
         if (ranks.is_first()) check_before_import(given_context, given);  // tries to write there
     }
-    Config config = resolve_before_data(given_context.with_threads(given.threads),
-                                        with_kept_input(given_context, given), folder->checkpoint());
+    given = with_kept_input(given_context, std::move(given));
+    folder->keep_recipe(given);
+    Config config =
+        resolve_before_data(given_context.with_threads(given.threads), given, folder->checkpoint());
     config.ranks = 1;  // of a plan; the launcher says how many there are
     const Context context = given_context.with_threads(config.threads);
     if (folder->checkpoint() != nullptr)
@@ -94,9 +98,12 @@ TrainResult train(const Context& given_context, const Config& given) {
             "{} trains in one process, found {} ranks; start it without the launcher, or give {}",
             config.encoder == kLinearEncoder ? "encoder linear" : "precision renee", ranks.size(),
             config.encoder == kLinearEncoder ? "--encoder bag or a folder" : "another precision"));
-    if (config.encoder == kLinearEncoder) return train_linear(context, *folder, config);
-    require_loss_scale(config, config.encoder_precision == "fp16" && !config.freeze_encoder);
-    return run_lowering(context, *folder, config);
+    const bool linear = config.encoder == kLinearEncoder;
+    if (!linear) require_loss_scale(config, config.encoder_precision == "fp16" && !config.freeze_encoder);
+    TrainResult result =
+        linear ? train_linear(context, *folder, config) : run_lowering(context, *folder, config);
+    if (std::filesystem::exists(folder->last())) folder->drop_recipe();
+    return result;
 }
 
 }  // namespace elmo

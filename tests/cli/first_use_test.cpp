@@ -447,7 +447,7 @@ TEST_F(FirstUse, LabelsOfHeldOutRowsAreTrueInAPartOfTheData) {
     const Outcome part = run_elmo({"eval", run, folder_.write("part.csv", rows(0, 200)), "--json",
                                    "--threshold", "0.1", "--errors", "3"});
     ASSERT_EQ(part.status, 0) << part.err;
-    EXPECT_TRUE(contains(part.err, "that it held out are scored")) << part.err;
+    EXPECT_TRUE(contains(part.err, "of 200 texts trained this run: the other ")) << part.err;
     EXPECT_FALSE(contains(part.err, "of the test rows never seen")) << part.err;
     const Json found = Json::parse(part.out);
     EXPECT_EQ(found["protocol"]["split"], "test") << part.out;
@@ -459,7 +459,7 @@ TEST_F(FirstUse, LabelsOfHeldOutRowsAreTrueInAPartOfTheData) {
     }
     // A copy of the whole under another name has the scores of the whole.
     const Json own = scores({run, folder_.text("whole.csv")}),
-               copy = scores({run, folder_.write("copy.csv", rows(0, 400) + "x,cat\n")});
+               copy = scores({run, folder_.write("copy.csv", rows(0, 400) + "\n")});
     EXPECT_EQ(own["P@1"], copy["P@1"]);
 }
 
@@ -1236,13 +1236,75 @@ TEST_F(FirstUse, ListsWithoutQuotesAndDictionaries) {
 }
 
 TEST_F(FirstUse, TrueLabelsDoNotDependOnWhoChoseTheRows) {
-    // The run's data with rows and a label more: the rows that it held out, chosen by itself or asked for.
-    std::string grown = csv_rows(0, 200);
-    for (int i = 1000; i < 1100; ++i) grown += fmt::format("{},{};newt\n", text_of(i), kAnimals[i % 4]);
-    const std::string file = folder_.write("grown.csv", grown);
+    // The run's data in another form: the rows that it held out, chosen by itself or asked for.
+    const std::string file = folder_.write("copy.csv", csv_rows(0, 200) + "\n");
     const Json chosen = scores({run(), file}), asked = scores({run(), file, "--split", "test"});
     EXPECT_EQ(chosen["protocol"]["samples"], asked["protocol"]["samples"]);
     for (const char* score : {"R@1", "nDCG@3", "PSP@5"}) EXPECT_EQ(chosen[score], asked[score]) << score;
+}
+
+TEST_F(FirstUse, OfAGrownFileTheRowsThatDidNotTrainAreScored) {
+    const std::string file = folder_.write("grown.csv", csv_rows(0, 350));
+    const std::int64_t trained = scores({run(), file, "--split", "all"})["protocol"]["trained_samples"];
+    ASSERT_GT(trained, 175);
+    const Outcome outcome = run_elmo({"eval", run(), file});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, fmt::format("{} of 350 texts trained this run: the other {} are scored",
+                                                  trained, 350 - trained)))
+        << outcome.err;
+    EXPECT_TRUE(contains(outcome.out, "those whose texts did not")) << outcome.out;
+    const Json chosen = scores({run(), file});
+    EXPECT_EQ(chosen["protocol"]["samples"], 350 - trained);
+    EXPECT_FALSE(chosen["protocol"].contains("trained_samples")) << chosen;
+}
+
+TEST_F(FirstUse, ARenamedFileIsScoredAsTheRunsOwnWhereTextsAreNearlyEqual) {
+    // Two blanks or one make different rows, but the same tokens: some test rows also trained the run.
+    std::string rows = csv_rows(0, 200);
+    for (int i = 0; i < 40; ++i)
+        rows += fmt::format("number  {},{}\n", text_of(i).substr(7), kAnimals[i % 4]);
+    const std::string run = folder_.text("run"), data = folder_.write("rows.csv", rows);
+    expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));
+    const Json own = scores({run, data}), other = scores({run, folder_.write("other.csv", rows + "\n")});
+    ASSERT_GT(own["protocol"].value("trained_samples", 0), 1);
+    EXPECT_EQ(own["protocol"]["samples"], other["protocol"]["samples"]);
+    EXPECT_EQ(own["P@1"], other["P@1"]);
+}
+
+TEST_F(FirstUse, ARunOfFlagsReadsAColumnOfLabels) {
+    std::string flags = "text,cat,dog,cow,hen\n", plain = "text,labels\n";
+    const std::vector<std::string> names = {"cat", "dog", "cow", "hen"};
+    for (int i = 0; i < 200; ++i) {
+        const std::size_t label = static_cast<std::size_t>(i) % 4;
+        flags += fmt::format("about {} {}", names[label], i);
+        for (std::size_t k = 0; k < 4; ++k) flags += k == label ? ",1" : ",0";
+        flags += "\n";
+        plain += fmt::format("about {0} {1},{0}\n", names[label], i + 1000);
+    }
+    const std::string run = folder_.text("run"), other = folder_.write("plain.csv", plain);
+    expect_success(run_elmo({"train", folder_.write("flags.csv", flags), "--out", run, "--quiet"}));
+    const Outcome outcome = run_elmo({"eval", run, other});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, "read with --label-column labels")) << outcome.err;
+    EXPECT_EQ(scores({run, other})["protocol"]["samples"], 200);
+}
+
+TEST_F(FirstUse, AnInterruptedLinearTrainingIsTrainedAgainWithItsOptions) {
+    std::string rows = "body,what,more\n";
+    for (int i = 0; i < 30000; ++i)
+        rows += fmt::format("{} word{} word{},label{},x\n", text_of(i), i % 977, i % 1009, i % 3001);
+    folder_.write("rows.csv", rows);
+    const Outcome stopped = run_shell(
+        "cd $0 && { \"$ELMO\" train rows.csv --text-column body --label-column what --out run & child=$!; "
+        "until grep -q start run/log.jsonl 2>/dev/null; do kill -0 $child || break; sleep 0.01; done; "
+        "kill -INT $child; wait $child; }",
+        folder_.path());
+    ASSERT_TRUE(contains(stopped.err, "'elmo train --out run --resume' trains it")) << stopped.err;
+    EXPECT_TRUE(contains(stopped.out, "--resume trains from the beginning")) << stopped.out;
+    const Outcome again = run_shell("cd $0 && \"$ELMO\" train --out run --resume", folder_.path());
+    expect_success(again);
+    EXPECT_TRUE(contains(again.err, "with the options that the training was started with")) << again.err;
+    EXPECT_TRUE(fs::exists(folder_.path("run/last")));
 }
 
 TEST_F(FirstUse, TrueLabelsThatAreLeftOutAreSaidAtEveryScore) {

@@ -4,6 +4,7 @@
 #include "data/test_folder.h"
 #include "quiet.h"
 #include "sources/tables/guess.h"
+#include "sources/tables/label_fields.h"
 #include "sources/tables/label_lists.h"
 
 namespace elmo {
@@ -44,6 +45,61 @@ TEST_F(LabelDoubts, GoodLabelsAreNotSuspected) {
     Strings names;
     for (int i = 0; i < 100; ++i) names.push_back("class " + std::to_string(i % 10));
     EXPECT_EQ(doubts(names), Strings());
+}
+
+TEST_F(LabelDoubts, LabelsJoinedByWhatDoesNotSeparateThem) {
+    // One to three of eight names, in any order.
+    const Strings names = {"safe", "brute", "default", "vuln", "auth", "dos", "malware", "version"};
+    const auto joined = [&](const std::string& open, const std::string& between, const std::string& close,
+                            bool numbers = false) {
+        Strings fields;
+        for (std::size_t i = 0; i < 160; ++i) {
+            std::string field;
+            for (std::size_t k = 0; k <= i % 3; ++k) {
+                const std::size_t name = (i * (k + 1) + i / 7 + k) % 8;
+                field +=
+                    (k > 0 ? between : "") + open + (numbers ? std::to_string(name) : names[name]) + close;
+            }
+            fields.push_back(field);
+        }
+        return only(fields);
+    };
+    EXPECT_TRUE(contains(joined("<", "", ">"), "in angle brackets, such as '<"));
+    EXPECT_TRUE(contains(joined("", " ", "", true), "are several numbers, such as '"));
+    for (const char* between : {" ", "/", " / ", "+", ":", " & "}) {
+        const std::string_view separator = trim(between).empty() ? " " : trim(between);
+        EXPECT_TRUE(contains(joined("", between, ""), fmt::format("--label-separator '{}'", separator)))
+            << between;
+    }
+    EXPECT_TRUE(contains(joined("#", " ", ""), "--label-separator ' '"));
+}
+
+TEST_F(LabelDoubts, PhrasesAreNotSuspected) {
+    Strings products, phrases, paths, versions;
+    const Strings colours = {"red", "blue", "green", "white", "black", "grey"},
+                  things = {"shirt", "shoe", "hat", "sock", "coat", "scarf", "belt", "glove"};
+    for (int i = 0; i < 192; ++i) {
+        const std::string &colour = colours[i % 6], &thing = things[i / 6 % 8];
+        products.push_back(colour + " " + thing);
+        paths.push_back(thing + "/" + colour + (i % 3 == 0 ? "" : "/small"));
+        phrases.push_back(fmt::format("topic{} of topic{}", i % 40, i % 37));
+        versions.push_back(fmt::format("{} {}", 2000 + i % 20, things[i % 8]));
+    }
+    for (Strings fields : {products, paths, phrases, versions}) {
+        for (std::size_t i = 0; i < 576; ++i) fields.push_back(fields[i]);  // each has several rows
+        EXPECT_EQ(doubts(fields), Strings());
+    }
+}
+
+TEST_F(LabelDoubts, ASecondLabelOfFastTextBehindAComma) {
+    std::string lines;
+    for (int i = 0; i < 20; ++i) lines += fmt::format("__label__a{},__label__b text {}\n", i % 2, i);
+    write("a.txt", lines);
+    Config options = config("a.txt");
+    options.test_share = 0;
+    EXPECT_EQ(label_doubts(Dataset::open_labels(quiet(), options), find_layout(options)),
+              Strings{"2 of 2 labels hold '__label__', such as 'a0,__label__b': put a blank before each "
+                      "__label__"});
 }
 
 TEST_F(LabelDoubts, NamesThatHoldACommaAreNotCutSilently) {

@@ -451,6 +451,12 @@ TEST_F(PeopleFiles, TinyChineseLongEmptyRepeated) {
 TEST_F(PeopleFiles, StrayQuotes) {
     write("a.csv", "text,labels\nthe 5\" tablet,a\n\"so\" called,b\n\"quoted, \"\"well\"\"\",c\n");
     EXPECT_TRUE(contains(error("a.csv"), "--allow-stray-quotes"));
+    for (const char* field : {R"("say \"hi, you\" now")", R"(say \"hi\")", R"("say \"hi\"")"}) {
+        write("b.csv", fmt::format("text,labels\n{},a\nx,b\n", field));
+        EXPECT_TRUE(contains(error("b.csv"), "quotes are escaped by backslashes here: CSV doubles them"))
+            << field;
+        EXPECT_FALSE(contains(error("b.csv"), "stray")) << field;
+    }
     EXPECT_EQ(rows("a.csv", {{"allow_stray_quotes", "true"}}),
               (Strings{"the 5\" tablet -> | a", "so called -> | b", "quoted, \"well\" -> | c"}));
     std::filesystem::remove_all(folder_ / ".elmo-cache");

@@ -131,13 +131,19 @@ TEST_F(Linear, StoppedItSavesNothingAndIsTrainedAgain) {
         last = message;
     };
     EXPECT_TRUE(train(quiet().with_sinks(sinks).with_stop(stop), config()).interrupted);
-    EXPECT_EQ(last, "stopped before the model was complete: nothing of it is kept");
+    EXPECT_EQ(last,
+              fmt::format("stopped before the model was complete: 'elmo train --out {} --resume' trains "
+                          "it from the beginning with the same options",
+                          config().out));
     EXPECT_FALSE(std::filesystem::exists(config().out + "/last"));
-    Config again = config();
+    // The folder knows the data and the options, until a checkpoint has them.
+    Config again;
+    again.out = config().out;
     again.resume = true;
     const TrainResult result = train(quiet(), again);
     EXPECT_FALSE(result.interrupted);
     EXPECT_GT(result.best_score, 80);  // few texts validate, none of which is trained
+    EXPECT_FALSE(std::filesystem::exists(config().out + "/recipe.toml"));
     const auto before = files_of(config().out + "/last");
     EXPECT_EQ(train(quiet(), again).steps, 1);  // complete: it stays
     EXPECT_EQ(files_of(config().out + "/last"), before);

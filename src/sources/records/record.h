@@ -10,6 +10,10 @@
 
 namespace elmo {
 
+// Advice where a quote in a CSV file stands behind a backslash.
+inline constexpr std::string_view kBackslashAdvice =
+    "quotes are escaped by backslashes here: CSV doubles them, so write \"\" for each \\\"";
+
 struct Record {
     std::string_view bytes;  // without the line end
     std::int64_t line = 0;   // of its first byte, from 1

@@ -44,9 +44,11 @@ std::optional<Record> RecordReader::read() {
         line = lines_.next_line();
         if (!line)
             fail({joined_, first.line, lines_.name()}, "a closing quote", "the end of the file",
-                 framing_ == Framing::kCsv ? "close or double it, or take quotes inside fields as text with "
-                                             "--allow-stray-quotes"
-                                           : "");
+                 framing_ == Framing::kCsv && joined_.find("\\\"") != joined_.npos ? kBackslashAdvice
+                 : framing_ == Framing::kCsv
+                     ? "close or double it, or take quotes inside fields as text with "
+                       "--allow-stray-quotes"
+                     : "");
         joined_.append("\n").append(*line);
         if (static_cast<std::int64_t>(joined_.size()) > LineReader::kDefaultMaxLine)
             fail({joined_, first.line, lines_.name()},

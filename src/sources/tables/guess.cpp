@@ -234,6 +234,26 @@ void settle_names(const ReadOptions& reading, Layout& layout) {
         names.clear();
 }
 
+// A run's '*' says nothing about a file whose labels stand in a usual column, and not in columns of 0 and 1.
+bool has_other_labels_than_flags(const Layout& layout) {
+    if (!layout.label_column.ends_with('*')) return false;
+    const std::string_view start =
+        std::string_view(layout.label_column).substr(0, layout.label_column.size() - 1);
+    bool usual = false;
+    for (TableShape shape : possible_shapes(layout.train.text, layout)) {
+        --shape.records_before_rows;
+        const SampleRows rows = sample_rows(layout.train.text, shape, kRows / 10);
+        std::size_t flags = 0;
+        for (std::size_t i = 0; i < shape.names.size(); ++i)
+            if (bool set = false; shape.names[i].starts_with(start) &&
+                                  !has(layout.text_columns, shape.names[i]) && holds_flags(rows, i, set))
+                ++flags;
+        if (flags > 1) return false;
+        usual = usual || !only_plausible(shape.names, kLabelNames).empty();
+    }
+    return usual;
+}
+
 void settle_columns(const ReadOptions& reading, Layout& layout) {
     Columns columns;
     columns.text_open = reading.text_column_open;
@@ -246,6 +266,9 @@ void settle_columns(const ReadOptions& reading, Layout& layout) {
     if ((!of_any.text_open && !of_any.labels_open) || (!json && !layout.table.columns.empty())) return;
     if (json)
         settle_json_columns(layout, columns = of_any);
+    else if (reading.label_column_of_run && has_other_labels_than_flags(layout) &&
+             settle_table_columns(layout, of_any))
+        columns = of_any;
     else if (!settle_table_columns(layout, columns) && settle_table_columns(layout, of_any))
         columns = of_any;
     if (!columns.text.empty()) {

@@ -146,7 +146,9 @@ void split_csv(const Record& record, std::vector<std::string>& fields, char deli
                                           : fmt::format("'{}' after the closing quote",
                                                         quoted(std::string_view(&delimiter, 1))),
                          fmt::format("'{}'", quoted(rest, 20)),
-                         rest.front() == '\r' ? kLoneCarriageReturns : kStrayAdvice);
+                         rest.front() == '\r'    ? kLoneCarriageReturns
+                         : field.ends_with('\\') ? kBackslashAdvice
+                                                 : kStrayAdvice);
                 strays = true;
                 const std::string_view tail = rest.substr(0, rest.find(delimiter));
                 field += tail;
@@ -158,8 +160,9 @@ void split_csv(const Record& record, std::vector<std::string>& fields, char deli
                 if (stray == nullptr)
                     fail(record, "quotes only around a whole field, doubled inside it",
                          fmt::format("'{}'", quoted(field)),
-                         field.find("\r\"") != field.npos
-                             ? kLoneCarriageReturns
+                         field.find("\r\"") != field.npos ? kLoneCarriageReturns
+                         : field.find("\\\"") != field.npos
+                             ? kBackslashAdvice
                              : "take such quotes as text with --allow-stray-quotes");
                 strays = true;
             }
