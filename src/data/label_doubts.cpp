@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "base/text_util.h"
@@ -124,6 +124,7 @@ std::optional<std::string_view> piece_of_name(const Dataset& data) {
 // that the file may have been read with what stands between few of them.
 bool are_joined(const Dataset& data, const Tally& tally, std::size_t separator) {
     constexpr std::int64_t kManyLabels = 200'000;  // above, looking takes too long
+    constexpr std::ptrdiff_t kManyParts = 8;
     if (kSeparators[separator] == '/' || 10 * tally.with[separator] < data.num_labels() ||
         data.num_labels() > kManyLabels)
         return false;
@@ -137,40 +138,51 @@ bool are_joined(const Dataset& data, const Tally& tally, std::size_t separator) 
 // as many as the names.
 bool are_made_of_few(const Dataset& data, char separator) {
     constexpr std::int64_t kManyLabels = 200'000;  // above, looking takes too long
+    constexpr std::ptrdiff_t kManyParts = 8;
     const Split& rows = data.train();
     std::int64_t several = 0;
     for (std::int64_t i = 0; i < rows.rows(); ++i) several += rows.labels.length(i) > 1;
     if (data.num_labels() > kManyLabels || 20 * several > rows.rows()) return false;
+    std::int64_t joined = 0, found = 0;
+    for (std::int64_t label = 0; label < data.num_labels(); ++label)
+        joined += data.label_name(label).find(separator) != std::string_view::npos;
+    if (joined < 10 || 2 * joined < data.num_labels()) return false;
     struct Piece {
         std::int64_t names = 0;
         bool alone = false;
     };
-    std::map<std::string, Piece> pieces;
-    std::set<std::pair<std::string, std::string>> pairs;
-    std::int64_t joined = 0, found = 0;
+    std::unordered_map<std::string, Piece> pieces;
     std::vector<std::string> parts;
-    for (std::int64_t label = 0; label < data.num_labels(); ++label) {
+    const auto split = [&](std::int64_t label) {
         parts.clear();
         split_labels(data.label_name(label), {&separator, 1}, parts);
-        joined += parts.size() > 1;
+    };
+    for (std::int64_t label = 0; label < data.num_labels(); ++label) {
+        split(label);
         found += std::ssize(parts);
-        for (std::size_t i = 0; i < parts.size(); ++i) {
-            Piece& piece = pieces[parts[i]];
+        for (const std::string& part : parts) {
+            Piece& piece = pieces[part];
             ++piece.names;
             piece.alone = piece.alone || parts.size() == 1;
-            for (std::size_t j = i + 1; j < parts.size(); ++j) pairs.emplace(parts[i], parts[j]);
         }
+        if (3 * std::ssize(pieces) > data.num_labels()) return false;
     }
-    if (joined < 10 || 2 * joined < data.num_labels() || 3 * std::ssize(pieces) > data.num_labels())
-        return false;
     std::int64_t of_alone = 0, swapped = 0;
     for (const auto& [name, piece] : pieces)
         if (piece.alone)
             of_alone += piece.names;
         else if (2 * piece.names > joined)
             return false;  // a word that joins others, as in 'end of file'
+    if (10 * of_alone >= 9 * found) return true;
+    std::set<std::pair<std::string, std::string>> pairs;
+    for (std::int64_t label = 0; label < data.num_labels(); ++label) {
+        split(label);
+        if (std::ssize(parts) > kManyParts) continue;  // whose pairs would be very many
+        for (std::size_t i = 0; i < parts.size(); ++i)
+            for (std::size_t j = i + 1; j < parts.size(); ++j) pairs.emplace(parts[i], parts[j]);
+    }
     for (const auto& [a, b] : pairs) swapped += a != b && pairs.contains({b, a});
-    return 10 * of_alone >= 9 * found || 5 * swapped >= std::ssize(pairs);
+    return !pairs.empty() && 5 * swapped >= std::ssize(pairs);
 }
 
 bool is_numbers(std::string_view name) {
