@@ -30,11 +30,23 @@ struct NewLabel {
     std::int64_t line = 0;  // of the file; 0 where it comes from data
 };
 
+// Whether a file is one of texts with their labels: by its name, or by one of its lines.
+bool is_data(std::string_view file, std::string_view line) {
+    return file.ends_with(".csv") || file.ends_with(".jsonl") || file.ends_with(".json") ||
+           line.starts_with("__label__") || (line.starts_with('{') && line.ends_with('}'));
+}
+
 std::vector<NewLabel> read_new_labels(const std::string& file) {
     std::vector<NewLabel> labels;
     LineReader reader(file);
     while (const auto line = reader.next_line()) {
         if (line->empty()) continue;
+        if (is_data(file, *line))
+            reader.fail(fmt::format(
+                "expected a new label per line (its name, or its name, a tab and a text that describes "
+                "it), found '{}', as data has it; give texts with their labels as --data {}, and "
+                "names in a file that ends in .txt",
+                quoted(*line), file));
         if (find_invalid_utf8(*line) != std::string_view::npos)
             reader.fail(fmt::format("expected UTF-8, found '{}'", quoted(*line)));
         const std::size_t tab = line->find('\t');

@@ -95,6 +95,13 @@ TEST(Reading, NewLabelsWhoseTextsAreUnknownAreNamed) {
                  "the run's tokenizer knows little of the texts of 2 new labels ('ja', 'th'), whose rows may "
                  "be the same: give texts that have these labels (--data)"))
         << added.err;
+    // Texts with their labels are no list of names.
+    for (const auto& [name, rows] :
+         {std::pair("few.csv", "text,labels\nan elvish letter,Elvish\n"),
+          std::pair("few.txt", "__label__Elvish an elvish letter\n"),
+          std::pair("rows.txt", "{\"text\": \"a letter\", \"labels\": [\"b\"]}\n")})
+        expect_failure(run_elmo({"labels", "add", run, folder.write(name, rows), "--out", folder.text("no")}),
+                       1, {"expected a new label per line", "as --data ", name});
 }
 
 // The run knows its columns: rows of such a table on a pipe are no texts.
