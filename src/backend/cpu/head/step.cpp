@@ -138,6 +138,7 @@ class Tile {
                 load_row(label, row_);
                 before = row_;
                 apply_dropout(op_.weight_dropout, op_.first_label + label, u, noise_, width_);
+                drawn_ = false;
             } else if (bf16_) {
                 bf16_to_float(w16_ + l * width_, row_, width_);
                 before = row_;
@@ -155,7 +156,7 @@ class Tile {
                 store_floats(u, w, label * width_, width_);
                 continue;
             }
-            rounding_row(op_.noise, op_.rounding, op_.first_label + label, width_, noise_);
+            draw_noise(label);
             if (w.dtype == DType::kBf16)
                 round_row(u, noise_, w.as<Bf16>() + label * width_, width_);
             else
@@ -183,6 +184,13 @@ class Tile {
         w16_ = dropped;
     }
 
+    // The noise of a label's row. What all rows share stays there until something else is drawn.
+    void draw_noise(std::int64_t label) {
+        if (drawn_) return;
+        rounding_row(op_.noise, op_.rounding, op_.first_label + label, width_, noise_);
+        drawn_ = is_shared(op_.noise);
+    }
+
     KahanRates kahan_rates() const { return {op_.lr, op_.lr * op_.weight_decay}; }
     Bf16* compensation(std::int64_t slot) const {
         return slot < 0 ? nullptr : op_.compensation_KD.as<Bf16>() + slot * width_;
@@ -201,6 +209,7 @@ class Tile {
         const MiniFloat& format = format_of(w.dtype);
         const std::int64_t saturations = kahan_row(format, rates, before, u, c, width_);
         std::fill_n(noise_, width_, std::uint16_t{0});  // what is representable stays itself
+        drawn_ = false;
         round_row(format, u, noise_, w.codes() + label * width_, width_);
         return saturations;
     }
@@ -217,8 +226,7 @@ class Tile {
             saturations = kahan_row(grid, op_.grid.row_scaled, kahan_rates(), weights, v, c, width_);
         } else {
             update_row(weights, v, keep, op_.lr, v, width_);
-            if (!op_.grid.nearest)
-                rounding_row(op_.noise, op_.rounding, op_.first_label + label, width_, noise_);
+            if (!op_.grid.nearest) draw_noise(label);
             saturations = round_row(grid, op_.grid.nearest, noise_, v, width_);
         }
         if (stored != nullptr) {
@@ -231,6 +239,7 @@ class Tile {
                 move_compensated(grid, v, c, width_);
             } else if (after > before) {
                 noise_row(op_.rescaling, op_.first_label + label, width_, noise_);
+                drawn_ = false;
                 (void)round_row(grid, op_.grid.nearest, noise_, v, width_);
             }
         }
@@ -249,6 +258,7 @@ class Tile {
     Bf16* g16_;
     const Bf16* w16_ = nullptr;
     std::uint16_t* noise_;
+    bool drawn_ = false;  // noise_ holds what all rows share
 };
 
 }  // namespace
