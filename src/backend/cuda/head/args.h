@@ -24,6 +24,7 @@ struct HeadArgs {
     std::int64_t labels = 0, batch = 0, padded_batch = 0, width = 0;
     // Hopper's kernels: columns of x as it is staged, and from a row of W to the next.
     std::int64_t padded_width = 0, stride = 0;
+    std::int64_t text_blocks = 0;                // Hopper's kernels: blocks of 64 texts that g has
     std::int64_t first_tile = 0, last_tile = 0;  // of this chunk
     std::int64_t num_slices = 1;
     void* w_LD = nullptr;

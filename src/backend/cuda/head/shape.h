@@ -44,6 +44,12 @@ inline constexpr std::int64_t padded_width(std::int64_t width) {
 inline constexpr bool joins(std::int64_t width, std::int64_t padded_batch) {
     return padded_batch == kBatchTile && width % kJoinedColumns == 0 && width > kJoinedColumns;
 }
+// Blocks of 64 texts that g has. One is enough for few texts, but the joined kernel has no such form.
+inline constexpr std::int64_t gradient_blocks(DType storage, std::int64_t batch, std::int64_t padded_batch,
+                                              std::int64_t width) {
+    const bool joined = storage == DType::kBf16 && joins(width, padded_batch);
+    return batch <= kBlock && !joined ? 1 : padded_batch / kBlock;
+}
 // Columns that a block of dx has. A block of 192 takes a third longer than one of 128.
 inline constexpr std::int64_t input_columns(std::int64_t width) {
     return (width + 191) / 192 * 4 < (width + 127) / 128 * 3 ? 192 : 128;

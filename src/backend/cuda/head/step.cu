@@ -203,7 +203,7 @@ void HeadOps::reserve(Arena& arena, const Workload& w) {
     tile_starts_ = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
     losses_ = arena.allocate(
         "scratch/head_losses", DType::kF64, 1,
-        tiles * (padded / kBatchTile) * hopper::loss_parts(w.head_dtype, hopper::padded_width(w.width)) +
+        tiles * hopper::loss_parts(w.head_dtype, hopper::padded_width(w.width), padded / hopper::kBlock) +
             kLossBlocks);
     if (w.head_row_exponents) row_flags_ = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
 }
@@ -343,6 +343,7 @@ HeadArgs HeadOps::prepare(const HeadStep& op, const View& w, bool on_hopper) {
         tile_starts_.as<std::int32_t>());
     check_launch("head, positives");
     a.g_CB = static_cast<std::uint16_t*>(g_.data);
+    a.text_blocks = hopper::gradient_blocks(op.w_LD.dtype, a.batch, a.padded_batch, a.width);
     a.dx_slices = op.dx_BD.empty() ? nullptr : dx_slices_.as<float>();
     a.num_slices = on_hopper ? hopper::slices_for(op.w_LD.dtype, labels, a.padded_batch, a.width,
                                                   context_.properties().multiProcessorCount)
@@ -406,7 +407,8 @@ HeadStepResult HeadOps::step(const HeadStep& op) {
     if (!on_hopper) explain_slow_step(op);
     const std::int64_t tiles = tiles_of(op.w_LD.rows);
     HeadArgs a = prepare(op, w, on_hopper);
-    std::int64_t room = g_.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
+    const std::int64_t columns_of_g = on_hopper ? a.text_blocks * hopper::kBlock : a.padded_batch;
+    std::int64_t room = g_.size() / columns_of_g / kLabelTile;  // tiles of the planned chunk
     if (on_hopper && !takes_rows_as_stored(op)) {
         const std::int64_t row_bytes = aligned_row_bytes(w.dtype, a.width);
         a.stride = row_bytes / size_of(w.dtype);
@@ -435,10 +437,10 @@ HeadStepResult HeadOps::step(const HeadStep& op) {
         check_launch("head, input gradient");
     }
     if (!op.want_loss) return {};
-    const std::int64_t parts =
-        on_hopper ? tiles * (a.padded_batch / kBatchTile) * hopper::loss_parts(op.w_LD.dtype, a.padded_width)
-        : tiled   ? tiles * (a.padded_batch / kBatchTile)
-                  : tiles * 2 * (a.padded_batch / plain::kEdge);
+    const std::int64_t parts = on_hopper
+                                   ? tiles * hopper::loss_parts(op.w_LD.dtype, a.padded_width, a.text_blocks)
+                               : tiled ? tiles * (a.padded_batch / kBatchTile)
+                                       : tiles * 2 * (a.padded_batch / plain::kEdge);
     double* const sums = a.losses + losses_.size() - kLossBlocks;
     add_losses_kernel<<<kLossBlocks, kThreads, 0, context_.stream()>>>(a.losses, parts, sums);
     report_loss_kernel<<<1, 1, 0, context_.stream()>>>(sums, a.report, a.batch,

@@ -7,7 +7,7 @@ namespace elmo::cuda::hopper {
 
 // Units of W under way: as many as x leaves room for, but no more than memory's latency asks for.
 constexpr int kFewAhead = 2, kManyAhead = 6;
-constexpr std::int64_t kWidestWithMany = 1024;  // codes of x beside them
+constexpr std::int64_t kWidestWithMany = 1024;  // codes of x, or x of 64 texts, beside them
 
 // Writes the thread's part of a tile of g as BF16, of so many texts. `gradient(i)`: of its sum i. Neighbours
 // exchange, so that each has four texts of one of two pieces of 16 bytes.
@@ -27,8 +27,8 @@ __device__ __forceinline__ void store_gradients(char* out, const Thread& at, con
         }
 }
 
-// g of the chunk's labels, and parts of the loss, of 128 texts or, of wide x, 64. Grid: (blocks, batch
-// tiles).
+// g of the chunk's labels, and parts of the loss, of 128 texts or, of wide x and few texts, 64. Grid:
+// (blocks, batch tiles).
 template <class S, bool WantLoss, int Texts, int Ahead>
 __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
@@ -39,7 +39,6 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
     let_next_begin();
     Logits<S, kLogitGroups, Texts, Ahead> logits(a, at, shared);
     logits.bring_texts(a, batch_tile * Texts);
-    const std::int64_t text_blocks = a.padded_batch / kBlock;
     const int valid_texts = static_cast<int>(min(a.batch - batch_tile * Texts, std::int64_t{Texts}));
     char* const to = reinterpret_cast<char*>(a.g_CB) + batch_tile * (Texts / kBlock) * kGradientBytes +
                      (at.warp * 16 + at.g) * 128 + at.q / 2 * 8;
@@ -78,7 +77,7 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
         if (!waited) wait_for_previous();  // which may still read g
         waited = true;
         float loss = 0;
-        char* const out = to + (tile - first) * text_blocks * kGradientBytes;
+        char* const out = to + (tile - first) * a.text_blocks * kGradientBytes;
         // What logits and gradients of the thread's two labels are multiplied by.
         float factor[2] = {1, 1};
         if constexpr (kRowCodes<S>)

@@ -33,10 +33,10 @@ bool reads(const Op& op) {
 
 bool takes(const HeadStep& op) {
     const DType storage = op.w_LD.dtype;
-    const NoiseKind usual = storage == DType::kU8 ? NoiseKind::kSharedSteps : NoiseKind::kIndependent;
-    const bool rounds = op.compensates()
-                            ? storage != DType::kBf16 && op.noise == usual && op.x_BD.cols % 8 == 0
-                            : op.noise == NoiseKind::kIndependent || moves_by_step(op.noise);
+    const bool usual =
+        op.noise == NoiseKind::kSharedSteps || (op.noise == NoiseKind::kIndependent && storage != DType::kU8);
+    const bool rounds = op.compensates() ? storage != DType::kBf16 && usual && op.x_BD.cols % 8 == 0
+                                         : op.noise == NoiseKind::kIndependent || moves_by_step(op.noise);
     // One part of the columns' noise serves all labels.
     const bool alike = op.first_label >> 32 == (op.first_label + op.w_LD.rows - 1) >> 32 || op.w_LD.rows == 0;
     return reads(op) && (storage == DType::kU8 || !op.grid.used()) && rounds && alike && !op.drops_weights();
@@ -46,8 +46,9 @@ bool takes(const HeadTopK& op) {
     return reads(op);
 }
 
-std::int64_t loss_parts(DType storage, std::int64_t padded_width) {
-    return 8 * kBatchTile /
+std::int64_t loss_parts(DType storage, std::int64_t padded_width, std::int64_t text_blocks) {
+    if (text_blocks == 1) return 8;
+    return 8 * text_blocks * kBlock /
            (storage == DType::kE4M3 ? logit_texts<StorageE4M3>(padded_width)
                                     : logit_texts<StorageBf16>(padded_width));
 }

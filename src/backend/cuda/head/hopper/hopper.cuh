@@ -8,8 +8,9 @@
 //   x_logit   [batch tile of 128][block of 64 columns][128 texts][128 bytes]; columns of a block are permuted
 //             so that 16 bytes of W that a thread loads are its factors of consecutive products. Of E4M3
 //             weights: E4M3 codes, in blocks of 128 columns
-//   x_update  [block of 64 columns][padded batch][128 bytes]; columns of 32 are permuted so that a thread's
-//             sums are those of eight neighbours: one block of noise, one load, one store
+//   x_update  [block of 64 columns][padded batch][128 bytes]; columns are permuted so that a thread's sums
+//   are
+//             those of 16 neighbours (8 of BF16 weights): one load, one store of 16 bytes
 //   g         [tile of 64 labels][block of 64 texts][64 labels][128 bytes]; times the row's factor f where
 //             rows have exponents: dx is then the product with plain codes, and a row's update in units of
 //             its codes is that of g / f^2. Powers of two change no digit
@@ -55,10 +56,16 @@ __device__ __forceinline__ int logit_code_column(int place) {
     const int s = place / 32 % 2, upper = place / 16 % 2, q = place / 4 % 4;
     return place / 64 * 64 + 16 * q + 8 * s + 4 * upper + place % 4;
 }
-// The column of 32 that place `place` of x_update takes: thread q gets places 8j + 2q and the next, columns
-// 8q to 8q + 7.
-__device__ __forceinline__ int update_column(int place) {
-    return place % 8 / 2 * 8 + place / 8 * 2 + place % 2;
+// Weights of a row in 16 bytes: the piece of it that a thread updates at a time. Wider pieces ask less of L2,
+// which serves a number of requests, not of bytes.
+constexpr int piece_columns(bool codes) {
+    return codes ? 16 : 8;
+}
+// The column of a block of 64 that place `place` of x_update takes: thread q gets places 8j + 2q and the
+// next, the columns of pieces q, q + 4, ...
+__device__ __forceinline__ int update_column(int place, bool codes) {
+    const int piece = piece_columns(codes), four = 4 * piece, here = place % four;
+    return place / four * four + here % 8 / 2 * piece + here / 8 * 2 + here % 2;
 }
 
 // `of_codes`: logits are products of E4M3 codes. Weights on E4M3's grid in BF16 see x rounded to E4M3 too.
@@ -90,7 +97,7 @@ __global__ void stage_kernel(const In* x, HeadArgs a, bool to_e4m3, bool of_code
             __float2bfloat16_rn(seen(block * kBlock + logit_column(place, codes)));
     }
     if (update == nullptr) return;
-    const std::int64_t column = block * kBlock + place / 32 * 32 + update_column(place % 32);
+    const std::int64_t column = block * kBlock + update_column(place, codes);
     update[(block * a.padded_batch + b) * kBlock + (((place / 8) ^ (row & 7)) * 8) + place % 8] =
         __float2bfloat16_rn(value(column));
 }

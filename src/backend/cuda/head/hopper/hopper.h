@@ -27,6 +27,6 @@ void run_chunk(const HeadArgs& a, DType storage, int multiprocessors, bool after
 // before.
 void rank(const HeadArgs& a, DType storage, int multiprocessors, bool early, cudaStream_t stream);
 // Parts of the loss that 128 labels have with 128 texts, of x of this width.
-std::int64_t loss_parts(DType storage, std::int64_t padded_width);
+std::int64_t loss_parts(DType storage, std::int64_t padded_width, std::int64_t text_blocks);
 
 }  // namespace elmo::cuda::hopper

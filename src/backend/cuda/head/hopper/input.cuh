@@ -37,18 +37,19 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
     let_next_begin();
     if (begin >= a.last_tile) return;
     const int steps = static_cast<int>((a.last_tile - 1 - begin) / a.num_slices + 1) * 2;
+    const int halves = a.text_blocks == 1 ? 1 : 2;  // of the batch tile that have texts
     const auto tile_of = [&](int step) { return (begin + step / 2 * a.num_slices) * 2 + step % 2; };
     if (threadIdx.x == 0) {
         for (int i = 0; i < kStages; ++i) {
             init_barrier(full + i * 8, kGroupThreads);
-            init_barrier(empty + i * 8, 8);  // a warp of those that multiply
+            init_barrier(empty + i * 8, 4 * halves);  // a warp of those that multiply
         }
         publish_barriers();
     }
     __syncthreads();  // the barriers are there
     if (at.group < kBringers) {
         const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
-        const std::int64_t row_bytes = a.stride * kSize, text_blocks = a.padded_batch / kBlock;
+        const std::int64_t row_bytes = a.stride * kSize;
         const char* const w = static_cast<const char*>(a.w_LD) + first_column * kSize;
         const char* const g = reinterpret_cast<const char*>(a.g_CB) + batch_tile * 2 * kGradientBytes;
         // The 16 bytes of W that this thread takes i-th. Eight neighbours take four pieces of two rows, so
@@ -86,10 +87,10 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
         const auto fetch_g = [&](int step) {
             if (thread != 0 || step >= steps) return;
             const int s = step % kStages;
-            expect(full + s * 8, 2 * kGradientBytes);
+            expect(full + s * 8, halves * kGradientBytes);
             copy_bulk(base + s * kInputStage<N>,
-                      g + (tile_of(step) - a.first_tile * 2) * text_blocks * kGradientBytes,
-                      2 * kGradientBytes, full + s * 8);
+                      g + (tile_of(step) - a.first_tile * 2) * a.text_blocks * kGradientBytes,
+                      halves * kGradientBytes, full + s * 8);
         };
         for (int i = 0; i < kBroughtAhead; ++i) fetch(at.group + i * kBringers);
         wait_for_previous();
@@ -130,8 +131,9 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
         }
         return;
     }
-    wait_for_previous();
     const int half = at.group - kBringers;  // which 64 texts
+    if (half >= halves) return;
+    wait_for_previous();
     // Columns 2 q and 2 q + 1 of eight; of codes, those that were decoded to there.
     constexpr int kSecond = kCodes ? 2 : 1;
     const std::int64_t column = first_column + (kCodes ? at.q / 2 * 4 + at.q % 2 : 2 * at.q);

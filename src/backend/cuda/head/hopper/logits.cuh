@@ -61,7 +61,6 @@ struct WeightStream {
     __device__ __forceinline__ std::uint32_t place(int of_slot, int h) const {
         return ring + of_slot * kUnitBytes<Groups> + h * (kUnitBytes<Groups> / 2);
     }
-    __device__ __forceinline__ int next_slot() const { return slot + 1 == Ahead ? 0 : slot + 1; }
     // Starts to copy the next unit, of rows g and g + 8, to where the one lies that was fetched first.
     __device__ __forceinline__ void fetch() {
         const auto copy = [&](int h) {
@@ -78,21 +77,13 @@ struct WeightStream {
         unit = wraps ? 0 : unit;
         from += wraps ? 64 + tile_bytes : 64;
         label += wraps ? tile_labels : 0;
-        slot = next_slot();
+        slot = slot + 1 == Ahead ? 0 : slot + 1;
     }
     // The unit that was fetched first.
     __device__ __forceinline__ void load(uint4 (&raw)[2]) const {
         wait_copies<Ahead - 1>();
 #pragma unroll
         for (int h = 0; h < 2; ++h) raw[h] = load_shared(place(slot, h));
-    }
-    // The first two.
-    __device__ __forceinline__ void load_two(uint4 (&raw)[2][2]) const {
-        wait_copies<Ahead - 2>();
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-#pragma unroll
-            for (int h = 0; h < 2; ++h) raw[i][h] = load_shared(place(i == 0 ? slot : next_slot(), h));
     }
 };
 
@@ -162,27 +153,29 @@ struct Logits {
     }
 
   private:
-    // 128 columns at a time, whose sums are then added in FP32.
+    // 128 columns at a time, whose sums are then added in FP32. The copies of W for the two halves of a line
+    // are not asked for at once: the first brings the line to L2.
     __device__ __forceinline__ void multiply_code_tile(Sums<Texts>& z) {
 #pragma unroll
         for (float& sum : z) sum = 0;
         for (int block = 0; block < blocks; ++block) {
             uint4 raw[2][2];
-            stream.load_two(raw);
             Sums<Texts> part;
-            begin_products();
             const std::uint64_t texts = operand(x + block * kTexts);
 #pragma unroll
-            for (int s = 0; s < 4; ++s) {
-                const uint4(&rows)[2] = raw[s / 2];
-                const std::uint32_t factors[4] = {
-                    s % 2 == 0 ? rows[0].x : rows[0].z, s % 2 == 0 ? rows[1].x : rows[1].z,
-                    s % 2 == 0 ? rows[0].y : rows[0].w, s % 2 == 0 ? rows[1].y : rows[1].w};
-                multiply_codes(part, factors, texts + moved(32 * s), s > 0);
+            for (int i = 0; i < 2; ++i) {
+                stream.load(raw[i]);
+                begin_products();
+#pragma unroll
+                for (int s = 0; s < 2; ++s) {
+                    const std::uint32_t factors[4] = {
+                        s == 0 ? raw[i][0].x : raw[i][0].z, s == 0 ? raw[i][1].x : raw[i][1].z,
+                        s == 0 ? raw[i][0].y : raw[i][0].w, s == 0 ? raw[i][1].y : raw[i][1].w};
+                    multiply_codes(part, factors, texts + moved(64 * i + 32 * s), i + s > 0);
+                }
+                commit_products();
+                stream.fetch();
             }
-            commit_products();
-            stream.fetch();
-            stream.fetch();
             wait_products<0>();
 #pragma unroll
             for (int i = 0; i < Texts / 2; ++i) z[i] += part[i];

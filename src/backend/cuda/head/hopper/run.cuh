@@ -58,7 +58,7 @@ std::int64_t blocks_with_work(const HeadArgs& a, std::int64_t room, std::int64_t
 
 template <class S, int Texts, int Ahead>
 void run_gradient(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
-    const std::int64_t batches = a.padded_batch / Texts;
+    const std::int64_t batches = a.text_blocks * kBlock / Texts;
     const dim3 grid(static_cast<unsigned>(blocks_with_work(a, multiprocessors / batches, kLogitGroups)),
                     static_cast<unsigned>(batches));
     launch(a.losses != nullptr ? gradient_kernel<S, true, Texts, Ahead>
@@ -68,34 +68,37 @@ void run_gradient(const HeadArgs& a, int multiprocessors, bool early, cudaStream
 }
 template <class S>
 void run_gradient(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
-    if constexpr (kCodeProducts<S>) {
-        if (a.padded_width <= kWidestWithMany)
-            run_gradient<S, kBatchTile, kManyAhead>(a, multiprocessors, early, stream);
-        else
-            run_gradient<S, kBatchTile, kFewAhead>(a, multiprocessors, early, stream);
-    } else if (logit_texts<S>(a.padded_width) == kBatchTile) {
-        run_gradient<S, kBatchTile, kFewAhead>(a, multiprocessors, early, stream);
-    } else {
-        run_gradient<S, kBatchTile / 2, kFewAhead>(a, multiprocessors, early, stream);
-    }
+    const bool many = a.padded_width <= kWidestWithMany;
+    if (a.text_blocks == 1)
+        return many ? run_gradient<S, kBlock, kManyAhead>(a, multiprocessors, early, stream)
+                    : run_gradient<S, kBlock, kFewAhead>(a, multiprocessors, early, stream);
+    if constexpr (kCodeProducts<S>)
+        if (many) return run_gradient<S, kBatchTile, kManyAhead>(a, multiprocessors, early, stream);
+    if (logit_texts<S>(a.padded_width) == kBatchTile)
+        return run_gradient<S, kBatchTile, kFewAhead>(a, multiprocessors, early, stream);
+    run_gradient<S, kBlock, kFewAhead>(a, multiprocessors, early, stream);
 }
 
-template <class S, bool Decays, Noise Kind, Texts How, bool Compensates>
+template <class S, bool Decays, Noise Kind, Texts How, int Side, bool Compensates>
 void run_update(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
-    const std::int64_t columns = a.padded_width / kUpdateColumns;
-    launch(update_kernel<S, Decays, Kind, How, Compensates>,
-           static_cast<unsigned>(columns * blocks_with_work(a, multiprocessors / columns, kUpdateGroups)),
-           kUpdateGroups, update_shared<How>(a.padded_batch), stream, a, "head, update");
+    const std::int64_t columns = a.padded_width / (Side * kUpdateColumns);
+    launch(
+        update_kernel<S, Decays, Kind, How, Side, Compensates>,
+        static_cast<unsigned>(columns * blocks_with_work(a, multiprocessors / columns, kUpdateGroups / Side)),
+        kUpdateGroups, update_shared<How, Side>(a.padded_batch), stream, a, "head, update");
 }
 template <class S, Noise Kind, bool Compensates = false>
 void run_update(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     const bool decays = a.keep != 1.0f;
     const auto run = [&](auto decays_too, auto how) {
-        run_update<S, decays_too.value, Kind, how.value, Compensates>(a, multiprocessors, stream);
+        if constexpr (how.value == Texts::kTwo && sizeof(typename S::Raw) == 1 && !Compensates)
+            if (a.padded_width % (2 * kUpdateColumns) == 0)
+                return run_update<S, decays_too.value, Kind, how.value, 2, false>(a, multiprocessors, stream);
+        run_update<S, decays_too.value, Kind, how.value, 1, Compensates>(a, multiprocessors, stream);
     };
     using Two = std::integral_constant<Texts, Texts::kTwo>;
     using One = std::integral_constant<Texts, Texts::kOne>;
-    switch (update_texts(a.padded_batch)) {
+    switch (update_texts(a.text_blocks)) {
         case Texts::kTwo:
             return decays ? run(std::true_type(), Two()) : run(std::false_type(), Two());
         case Texts::kOne:
@@ -123,9 +126,12 @@ void run(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream
             run_input_gradient<R, 128>(a, stream);
     }
     if constexpr (sizeof(typename S::Raw) == 1)
-        if (a.marks != nullptr)
-            return run_update < S, kRowCodes<S> ? Noise::kCommon : Noise::kOwn,
-                   true > (a, multiprocessors, stream);
+        if (a.marks != nullptr) {
+            if constexpr (!kRowCodes<S>)
+                if (a.noise == NoiseKind::kIndependent)
+                    return run_update<S, Noise::kOwn, true>(a, multiprocessors, stream);
+            return run_update<S, Noise::kCommon, true>(a, multiprocessors, stream);
+        }
     with_noise(a.noise, [&](auto kind) { run_update<S, kind.value>(a, multiprocessors, stream); });
 }
 

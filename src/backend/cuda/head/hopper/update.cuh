@@ -10,21 +10,23 @@ constexpr int kFarPower = 40;  // 2^-2n times a learning rate is a normal FP32 n
 // How g and x come: g in blocks of 64 texts, so many at a time, and x once, or (of batches that do not fit in
 // shared memory) with every block of g.
 enum class Texts { kTwo, kOne, kStreamed };
-constexpr Texts update_texts(std::int64_t padded_batch) {
-    return padded_batch <= 256 ? Texts::kTwo : padded_batch <= 512 ? Texts::kOne : Texts::kStreamed;
+constexpr Texts update_texts(std::int64_t text_blocks) {
+    return text_blocks > 8                       ? Texts::kStreamed
+           : text_blocks == 1 || text_blocks > 4 ? Texts::kOne
+                                                 : Texts::kTwo;
 }
 template <Texts How>
 constexpr int kUpdateBlocks = How == Texts::kTwo ? 2 : 1;
-template <Texts How>
-constexpr int kUpdateStages = How == Texts::kTwo ? 2 : 3;  // of g, of each warpgroup
-constexpr int kTextStages = 6;                             // of streamed x, which all warpgroups share
-constexpr int kTextStage = 2 * kGradientBytes;             // 64 texts by 128 columns
-template <Texts How>
+template <Texts How, int Side>
+constexpr int kUpdateStages = How == Texts::kTwo&& Side == 1 ? 2 : 3;  // of g, of each team
+constexpr int kTextStages = 6;                  // of streamed x, which all warpgroups share
+constexpr int kTextStage = 2 * kGradientBytes;  // 64 texts by 128 columns
+template <Texts How, int Side>
 constexpr int update_shared(std::int64_t padded_batch) {
     return (How == Texts::kStreamed ? kTextStages * kTextStage
-                                    : static_cast<int>(padded_batch) * kUpdateColumns * 2) +
-           kUpdateGroups * kUpdateStages<How> * (kUpdateBlocks<How> * kGradientBytes + 8) + kTextStages * 12 +
-           8 + kAlign;
+                                    : static_cast<int>(padded_batch) * Side * kUpdateColumns * 2) +
+           kUpdateGroups / Side * kUpdateStages<How, Side> * (kUpdateBlocks<How> * kGradientBytes + 8) +
+           kTextStages * 12 + 8 + kAlign;
 }
 
 // Noise of the rounding: a weight's own, new in every step; its own, moved by a.noise_move; or a column's,
@@ -70,7 +72,16 @@ __device__ __forceinline__ void prefetch_l2(const void* address) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
-// The sum of a thread that belongs to element i of the eight of row h and part m of the columns.
+// A thread's pieces of a row begin at columns piece q + 4 piece p; each is one eight or two. Where eight m of
+// them begins.
+template <class S>
+constexpr int kPiece = piece_columns(sizeof(typename S::Raw) == 1);
+template <class S>
+__device__ __forceinline__ constexpr int eight_column(int m) {
+    constexpr int kEights = kPiece<S> / 8;
+    return m / kEights * 4 * kPiece<S> + m % kEights * 8;
+}
+// The sum of a thread that belongs to element i of eight m of row h.
 template <int N>
 __device__ __forceinline__ float& sum_of_eight(float (&u)[N], int h, int m, int i) {
     return u[4 * (4 * m + i / 2) + 2 * h + i % 2];
@@ -92,8 +103,9 @@ __device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t l
         if (m % 2 == 0)  // two loads at a time: stores below would delay later ones
 #pragma unroll
             for (int i = 0; i < 2; ++i)
-                if (32 * (m + i) < columns) kept[i] = *reinterpret_cast<const uint4*>(c + 32 * (m + i));
-        if (32 * m >= columns) continue;
+                if (eight_column<S>(m + i) < columns)
+                    kept[i] = *reinterpret_cast<const uint4*>(c + eight_column<S>(m + i));
+        if (eight_column<S>(m) >= columns) continue;
         S::unpack(old[m], v);
         unpack8(kept[m % 2], rest);
 #pragma unroll
@@ -104,16 +116,16 @@ __device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t l
             v[i] *= nearest.inverse * S::kUnpacked;
             sum = 0;
         }
-        store8(c + 32 * m, rest);
+        store8(c + eight_column<S>(m), rest);
         old[m] = S::round8(v, PhiloxBlock{});  // exact: no noise moves it
     }
     note_saturation(a, label, count, saturated);
 }
 
 // Sums of 64 labels and 32 M columns become new weights: the thread's two rows, of label `label` and of the
-// eighth after it, eight neighbours and those 32 columns further. old(h, m, v) gives what eight of them were,
-// times kUnpacked, noise(h, m) their noise, still to be moved by `move`; keep[h] is what decay leaves of a
-// row. `row`: where the first is stored; `columns`: those of W from there on.
+// eighth after it, M eights of each (eight_column). old(h, m, v) gives what eight of them were, times
+// kUnpacked, noise(h, m) their noise, still to be moved by `move`; keep[h] is what decay leaves of a row.
+// `row`: where the first is stored; `columns`: those of W from there on.
 //
 // Rows with exponents are updated in units of their codes, from the sums of f g: W / f = SR((W / f) keep -
 // (lr / f^2) (f g) X). A power of two changes no digit of FP32's roundings; a number outside the normal range
@@ -170,16 +182,25 @@ __device__ __forceinline__ void update_weights(const HeadArgs& a, float (&u)[16 
             note_saturation(a, label + 8 * h, count, saturated);
         }
     }
+    const auto rounded = [&](int h, int m) {
+        float v[8];
 #pragma unroll
-    for (int m = 0; m < M; ++m)
+        for (int i = 0; i < 8; ++i) v[i] = eight(h, m, i);
+        return S::round8(v, noise(h, m), move);
+    };
+#pragma unroll
+    for (int m = 0; m < M; m += kPiece<S> / 8)
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            float v[8];
-#pragma unroll
-            for (int i = 0; i < 8; ++i) v[i] = eight(h, m, i);
-            const typename S::Eight rounded = S::round8(v, noise(h, m), move);
-            if (label + 8 * h < a.labels && 32 * m < columns)
-                *reinterpret_cast<typename S::Eight*>(row + 8 * h * a.stride + 32 * m) = rounded;
+            uint4 piece;
+            if constexpr (kPiece<S> == 8) {
+                piece = rounded(h, m);
+            } else {
+                const uint2 first = rounded(h, m), second = rounded(h, m + 1);
+                piece = make_uint4(first.x, first.y, second.x, second.y);
+            }
+            if (label + 8 * h < a.labels && eight_column<S>(m) < columns)
+                *reinterpret_cast<uint4*>(row + 8 * h * a.stride + eight_column<S>(m)) = piece;
         }
 }
 
@@ -194,35 +215,41 @@ __device__ __forceinline__ void add_saturations(const HeadArgs& a, const Thread&
     }
 }
 
-// W = SR(W keep - lr g X) of the chunk's labels. A block has 128 columns of x, of all texts or streamed; each
-// warpgroup takes tiles of 64 labels, and fetches g of the next ones while it rounds. Warpgroups are
-// independent but for streamed x: the one that is done last with a block of it fetches the next.
-// Grid: a multiple of padded_width / 128.
-template <class S, bool Decays, Noise Kind, Texts How, bool Compensates = false>
+// W = SR(W keep - lr g X) of the chunk's labels. A warpgroup has 128 columns of x, of all texts or streamed,
+// and takes tiles of 64 labels. `Side` of them with neighbouring columns are a team, which takes the same
+// tiles: g comes from L2 once for all of them, while they round. The one that is done last with a stage of g,
+// or with a block of streamed x, fetches the next; otherwise warpgroups are independent.
+// Grid: a multiple of padded_width / (128 Side).
+template <class S, bool Decays, Noise Kind, Texts How, int Side, bool Compensates = false>
 __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
     using Raw = typename S::Raw;
     constexpr bool kStreams = How == Texts::kStreamed;
-    constexpr int kStages = kUpdateStages<How>, kBlocks = kUpdateBlocks<How>,
-                  kStage = kBlocks * kGradientBytes;
+    static_assert(Side == 1 || !kStreams);
+    constexpr int kStages = kUpdateStages<How, Side>, kBlocks = kUpdateBlocks<How>,
+                  kStage = kBlocks * kGradientBytes, kTeams = kUpdateGroups / Side;
     extern __shared__ unsigned char shared[];
-    __shared__ alignas(16) PhiloxBlock table[kUpdateColumns / 8];  // kept_noise
+    __shared__ alignas(16) PhiloxBlock table[Side * kUpdateColumns / 8];  // kept_noise
     const Thread at;
-    const int columns = static_cast<int>(a.padded_width / kUpdateColumns);
+    const int team = at.group / Side, side = at.group % Side;
+    const int columns = static_cast<int>(a.padded_width / (Side * kUpdateColumns));
     const std::uint32_t x_block = static_cast<std::uint32_t>(a.padded_batch) * 128;  // bytes of 64 columns
     const std::uint32_t x = aligned_base(shared),
-                        rings = x + (kStreams ? kTextStages * kTextStage : 2 * x_block),
-                        ring = rings + at.group * kStages * kStage;
-    const std::uint32_t arrived = rings + kUpdateGroups * kStages * kStage, full_x = arrived + 8,
-                        full = full_x + kTextStages * 8 + at.group * kStages * 8;
-    __shared__ std::uint32_t released[kTextStages];  // how often warpgroups were done with a stage of x
-    const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) % columns * kUpdateColumns;
-    const std::int64_t tile_step = static_cast<std::int64_t>(gridDim.x) / columns * kUpdateGroups;
+                        rings = x + (kStreams ? kTextStages * kTextStage : 2 * Side * x_block),
+                        ring = rings + team * kStages * kStage;
+    const std::uint32_t arrived = rings + kTeams * kStages * kStage, full_x = arrived + 8,
+                        full = full_x + kTextStages * 8 + team * kStages * 8;
+    __shared__ std::uint32_t released[kTextStages];   // how often warpgroups were done with a stage of x
+    __shared__ std::uint32_t done[kTeams * kStages];  // and with a stage of g
+    const std::int64_t block_column =
+        static_cast<std::int64_t>(blockIdx.x) % columns * (Side * kUpdateColumns);
+    const std::int64_t first_column = block_column + side * kUpdateColumns;
+    const std::int64_t tile_step = static_cast<std::int64_t>(gridDim.x) / columns * kTeams;
     const std::int64_t first = a.first_tile * 2, last = min(a.last_tile * 2, (a.labels + kRows - 1) / kRows);
-    const std::int64_t block_tile = first + static_cast<std::int64_t>(blockIdx.x) / columns * kUpdateGroups;
-    std::int64_t tile = block_tile + at.group;
-    const int text_blocks = static_cast<int>(a.padded_batch / kBlock);
-    const char* const x_from = static_cast<const char*>(a.x_update) + first_column / kBlock * x_block;
+    const std::int64_t block_tile = first + static_cast<std::int64_t>(blockIdx.x) / columns * kTeams;
+    std::int64_t tile = block_tile + team;
+    const auto text_blocks = static_cast<int>(a.text_blocks);
+    const char* const x_from = static_cast<const char*>(a.x_update) + block_column / kBlock * x_block;
     const auto fetch_x = [&](int stage, int block) {
         arrive_expecting(full_x + stage * 8, kTextStage);
         for (int i = 0; i < 2; ++i)
@@ -231,7 +258,8 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
     };
     let_next_begin();
     if (threadIdx.x == 0) {
-        for (int i = 0; i <= kTextStages + kUpdateGroups * kStages; ++i) init_barrier(arrived + i * 8, 1);
+        for (int i = 0; i <= kTextStages + kTeams * kStages; ++i) init_barrier(arrived + i * 8, 1);
+        for (std::uint32_t& count : done) count = 0;
         publish_barriers();
         if constexpr (kStreams) {
             for (int i = 0; i < kTextStages; ++i) {
@@ -239,28 +267,41 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                 fetch_x(i, i % text_blocks);
             }
         } else {
-            arrive_expecting(arrived, 2 * x_block);
-            for (int i = 0; i < 2; ++i) copy_bulk(x + i * x_block, x_from + i * x_block, x_block, arrived);
+            arrive_expecting(arrived, 2 * Side * x_block);
+            for (int i = 0; i < 2 * Side; ++i)
+                copy_bulk(x + i * x_block, x_from + i * x_block, x_block, arrived);
         }
     }
-    if (threadIdx.x < kUpdateColumns / 8)
-        table[threadIdx.x] = kept_noise<Kind>(a, first_column + 8 * threadIdx.x);
+    if (threadIdx.x < Side * kUpdateColumns / 8)
+        table[threadIdx.x] = kept_noise<Kind>(a, block_column + 8 * threadIdx.x);
     __syncthreads();  // the barriers and the noise are there
-    // One thread of the group fetches g, block after block, tile after tile.
+    // One thread of each group follows how g is fetched, block after block, tile after tile.
     const bool fetches = threadIdx.x % kGroupThreads == 0;
     std::int64_t fetched_tile = tile;
     int fetched_block = 0, fetched_stage = 0;
-    const auto fetch = [&] {
+    const auto fetch = [&](bool is_last) {
         if (!fetches || fetched_tile >= last) return;
-        const char* from = reinterpret_cast<const char*>(a.g_CB) +
-                           ((fetched_tile - first) * text_blocks + fetched_block) * kGradientBytes;
-        arrive_expecting(full + fetched_stage * 8, kStage);
-        copy_bulk(ring + fetched_stage * kStage, from, kStage, full + fetched_stage * 8);
+        if (is_last) {
+            const char* from = reinterpret_cast<const char*>(a.g_CB) +
+                               ((fetched_tile - first) * text_blocks + fetched_block) * kGradientBytes;
+            arrive_expecting(full + fetched_stage * 8, kStage);
+            copy_bulk(ring + fetched_stage * kStage, from, kStage, full + fetched_stage * 8);
+        }
         fetched_stage = (fetched_stage + 1) % kStages;
         fetched_block += kBlocks;
         if (fetched_block < text_blocks) return;
         fetched_block = 0;
         fetched_tile += tile_step;
+    };
+    // The group is done with the oldest stage of g.
+    const auto release = [&] {
+        bool is_last = true;
+        if (Side > 1 && fetches) {
+            __threadfence_block();
+            is_last = atomicAdd(&done[team * kStages + fetched_stage], 1u) % Side == Side - 1;
+            __threadfence_block();
+        }
+        fetch(is_last);
     };
     // Streamed x. The same thread says that the group is done with the oldest stage.
     int x_stage = 0, released_stage = 0, next_block = kTextStages % text_blocks;
@@ -283,12 +324,12 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         if (++x_stage == kTextStages) x_stage = 0, x_parity ^= 1;
     };
     wait_for_previous();
-    for (int i = 0; i < kStages; ++i) fetch();
+    for (int i = 0; i < kStages; ++i) fetch(side == 0);
     if constexpr (!kStreams) wait_barrier(arrived, 0);
     int stage = 0;
     std::uint32_t parity = 0, saturated = 0;
-    Raw* const mine = static_cast<Raw*>(a.w_LD) + first_column + 8 * at.q;
-    const auto row_columns = static_cast<int>(a.stride - first_column) - 8 * at.q;
+    Raw* const mine = static_cast<Raw*>(a.w_LD) + first_column + kPiece<S> * at.q;
+    const auto row_columns = static_cast<int>(a.stride - first_column) - kPiece<S> * at.q;
     for (; tile < last; tile += tile_step) {
         const std::int64_t label = tile * kRows + at.warp * 16 + at.g;  // of h = 0
         Raw* const row = mine + label * a.stride;
@@ -298,19 +339,26 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         for (int h = 0; h < 2; ++h)
             if (label + 8 * h < a.labels)
 #pragma unroll
-                for (int m = 0; m < 4; ++m)
-                    if (32 * m < row_columns)
-                        old[h][m] =
-                            *reinterpret_cast<const typename S::Eight*>(row + 8 * h * a.stride + 32 * m);
+                for (int m = 0; m < 4; m += kPiece<S> / 8)
+                    if (eight_column<S>(m) < row_columns) {
+                        const uint4 piece =
+                            *reinterpret_cast<const uint4*>(row + 8 * h * a.stride + eight_column<S>(m));
+                        if constexpr (kPiece<S> == 8) {
+                            old[h][m] = piece;
+                        } else {
+                            old[h][m] = make_uint2(piece.x, piece.y);
+                            old[h][m + 1] = make_uint2(piece.z, piece.w);
+                        }
+                    }
         // The lines of the next tile, to L2: rounding waits for memory otherwise.
         if constexpr (sizeof(Raw) == 1)
             if (at.q < 2 && tile + tile_step < last && label + 8 * at.q + tile_step * kRows < a.labels)
                 prefetch_l2(row + (8 * at.q + tile_step * kRows) * a.stride);
         std::int32_t compensated[2] = {-1, -1};  // their compensation is being fetched to the L2 cache
         const auto compensation = [&](int h) {
-            return compensation_at(a, compensated[h]) + first_column + 8 * at.q;
+            return compensation_at(a, compensated[h]) + first_column + kPiece<S> * at.q;
         };
-        const auto compensation_columns = static_cast<int>(a.width - first_column) - 8 * at.q;
+        const auto compensation_columns = static_cast<int>(a.width - first_column) - kPiece<S> * at.q;
         if constexpr (Compensates)
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
@@ -318,14 +366,16 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                 if (compensated[h] >= 0)
 #pragma unroll
                     for (int m = 0; m < 4; ++m)
-                        if (32 * m < compensation_columns) prefetch_l2(compensation(h) + 32 * m);
+                        if (eight_column<S>(m) < compensation_columns)
+                            prefetch_l2(compensation(h) + eight_column<S>(m));
             }
         Sums<128> u;
         for (int b = 0; b < text_blocks; b += kBlocks) {
             wait_barrier(full + stage * 8, parity);
             const std::uint64_t g = operand(ring + stage * kStage);
-            const std::uint64_t texts = kStreams ? operand(x + x_stage * kTextStage, kGradientBytes)
-                                                 : operand(x, x_block) + moved(b * kBlock * 128);
+            const std::uint64_t texts =
+                kStreams ? operand(x + x_stage * kTextStage, kGradientBytes)
+                         : operand(x + side * 2 * x_block, x_block) + moved(b * kBlock * 128);
             if constexpr (kStreams) wait_x();
             begin_products();
 #pragma unroll
@@ -336,14 +386,14 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
             if (b > 0) {
                 wait_products<1>();
                 sync_group(1 + at.group);  // all warps are done with the block before
-                fetch();
+                release();
                 release_x();
             }
             if (++stage == kStages) stage = 0, parity ^= 1;
         }
         wait_products<0>();
         sync_group(1 + at.group);  // all warps are done with the last block
-        fetch();
+        release();
         release_x();
         float keep[2] = {a.keep, a.keep};
         if constexpr (Compensates)
@@ -356,12 +406,15 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                 }
         const auto old_weights = [&](int h, int m, float(&v)[8]) { S::unpack(old[h][m], v); };
         const NoiseOfRow rows[2] = {row_noise<Kind>(a, label), row_noise<Kind>(a, label + 8)};
-        const auto noise = [&](int h, int m) { return noise_of<Kind>(a, rows[h], table[4 * m + at.q]); };
+        const auto noise = [&](int h, int m) {
+            return noise_of<Kind>(a, rows[h],
+                                  table[(side * kUpdateColumns + kPiece<S> * at.q + eight_column<S>(m)) / 8]);
+        };
         update_weights<S, Decays, 4>(a, u, old_weights, noise, Kind == Noise::kMoved ? a.noise_move : 0, keep,
                                      exponent, label, row, row_columns, saturated);
     }
     // The other warpgroups of the block may have one tile more.
-    if (kStreams && fetches && tile - at.group < last)
+    if (kStreams && fetches && tile - team < last)
         for (int b = 0; b < text_blocks; ++b) {
             wait_x();
             release_x();
