@@ -15,9 +15,9 @@ namespace {
 
 // A run stores what their `auto` stood for.
 constexpr OptionKey kStoredChoices[] = {
-    "encoder",         "precision",    "head_kahan",   "device",    "encoder_lr",   "head_lr",
-    "dropout",         "batch_size",   "epochs",       "patience",  "max_length",   "augment",
-    "label_separator", "batch_shards", "label_groups", "recompute", "encoder_state"};
+    "encoder",         "precision",    "head_kahan",   "device",    "encoder_lr",    "head_lr",
+    "dropout",         "batch_size",   "epochs",       "patience",  "max_length",    "augment",
+    "label_separator", "batch_shards", "label_groups", "recompute", "encoder_state", "head_noise"};
 
 bool is_stored_choice(std::string_view key) {
     return std::any_of(std::begin(kStoredChoices), std::end(kStoredChoices),
@@ -80,12 +80,21 @@ void refuse_linear_options(const Config& config) {
         refuse("neighbours", get_option(config, "neighbours"));
 }
 
+bool rounds_weights(const Config& config) {
+    return config.encoder != kLinearEncoder && config.precision != "fp32" && config.precision != "renee";
+}
+
 Config as_of_run(Config config) {
     // Runs of earlier versions had no other way, and keep it.
     if (!config.sources.contains("equal_texts"))
         choose_option<std::string>(config, "equal_texts", &Config::equal_texts, "apart", "");
     if (!config.sources.contains("encoder_state"))
         choose_option<std::string>(config, "encoder_state", &Config::encoder_state, "full", "");
+    if (config.head_noise == "auto" && rounds_weights(config)) {
+        const bool row_scaled = config.precision.starts_with("e2m") || config.precision.ends_with(",row");
+        choose_option<std::string>(config, "head_noise", &Config::head_noise,
+                                   row_scaled ? "shared-steps" : "independent", "");
+    }
     for (auto& [key, source] : config.sources) {
         source.origin = Origin::kRun;
         source.reason = "the run's recipe";
@@ -229,6 +238,13 @@ Config with_encoder_folder(Config config) {
                : fmt::format("the newest {} in the Hugging Face cache; {}", config.encoder,
                              reason_of(config, "encoder"));
     choose_option(config, "encoder", &Config::encoder, folder, reason);
+    return config;
+}
+
+Config with_head_noise(Config config) {
+    if (config.head_noise == "auto" && rounds_weights(config))
+        choose_option<std::string>(config, "head_noise", &Config::head_noise, "shared-steps",
+                                   "loses least, and is drawn once for all labels");
     return config;
 }
 

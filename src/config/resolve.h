@@ -53,6 +53,8 @@ bool has_compensated_weights(const Config& config);
 // Without the modes that a head's step may have besides its precision: compensation, weight dropout, another
 // rounding or noise.
 Config with_plain_head(Config config);
+// The noise that auto is, where weights are rounded: a run says which it had, whatever auto is later.
+Config with_head_noise(Config config);
 
 // With the encoder that `auto` stands for, or the folder of one that is named as in the Hugging Face cache.
 Config with_encoder_folder(Config config);

@@ -65,7 +65,8 @@ Config config_of(const Checkpoint& from, const Config& asked) {
         if (is_asked(option) && given(asked, option.key)) copy_option(config, asked, option.key);
     config.freeze_encoder = true;
     config.accumulate = 1;
-    return with_usual_numbers(with_plain_head(with_cache_of_run(config, from.config(), asked)));
+    config = with_plain_head(with_cache_of_run(config, from.config(), asked));
+    return with_usual_numbers(with_head_noise(std::move(config)));
 }
 
 DType refined_dtype(const std::string& precision) {

@@ -116,6 +116,7 @@ Config with_precision(const Context& context, Config config, std::int64_t weight
         choose_option(config, "precision", &Config::precision, choice.precision,
                       std::string(kAutoReason) + choice.why);
     }
+    config = with_head_noise(std::move(config));
     if (config.head_kahan == "auto")
         choose_option(config, "head_kahan", &Config::head_kahan, choose_head_kahan(config),
                       fmt::format("{}what precision {} with head_noise {} takes", kAutoReason,

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/resolve.h"
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "quiet.h"
@@ -72,6 +73,25 @@ TEST(AutoPrecision, ARunSaysItKeepsItAndResumes) {
     EXPECT_NE(read_text(config.out + "/log.jsonl").find("precision auto: bf16"), std::string::npos);
     config.resume = true;
     EXPECT_EQ(train(quiet().with_stop(std::atomic<bool>{false}), config).steps, config.steps);
+}
+
+// Noise that all labels share is the default; runs of versions that had another one keep it.
+TEST(AutoPrecision, ARunSaysWhatNoiseItHasAndAnEarlierOneKeepsIts) {
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    Config config = tiny_config(temp);
+    config.precision = "fp8";
+    EXPECT_TRUE(train_no_step(config).interrupted);
+    EXPECT_EQ(Checkpoint(config.out, "last").config().head_noise, "shared-steps");
+    for (const auto& [precision, noise] :
+         {std::pair("fp8", "independent"), std::pair("bf16", "independent"),
+          std::pair("e2m5", "shared-steps"), std::pair("exmy:3,4,row", "shared-steps"),
+          std::pair("fp32", "auto")})
+        EXPECT_EQ(
+            parse_run_recipe(fmt::format("encoder = \"bag\"\nprecision = \"{}\"\n", precision), "recipe")
+                .head_noise,
+            noise)
+            << precision;
 }
 
 TEST(AutoPrecision, SimulatedFp8IsSaidInOneLine) {

@@ -75,9 +75,6 @@ HeadFormat head_format(const HeadOptions& options) {
     }
     format.grid.nearest = nearest && format.grid.used();
     switch (options.noise) {
-        case HeadNoise::kAuto:
-            if (format.grid.row_scaled) format.noise = NoiseKind::kSharedSteps;
-            break;
         case HeadNoise::kIndependent:
             break;
         case HeadNoise::kPaired:
@@ -89,6 +86,7 @@ HeadFormat head_format(const HeadOptions& options) {
         case HeadNoise::kSteps:
             format.noise = NoiseKind::kSteps;
             break;
+        case HeadNoise::kAuto:
         case HeadNoise::kSharedSteps:
             format.noise = NoiseKind::kSharedSteps;
             break;
