@@ -631,6 +631,39 @@ TEST_F(FirstUse, AFailedComparisonLeavesNoScores) {
     EXPECT_TRUE(fs::exists(folder_.path("other/scores.jsonl")));
 }
 
+TEST_F(FirstUse, AComparisonPrintsTheScoresAtAThreshold) {
+    std::string rows = csv_rows(500, 600);
+    for (std::size_t at; (at = rows.find(",cat\n")) != rows.npos;) rows.replace(at, 5, ",dog\n");
+    const std::string other = folder_.write("other.csv", rows + "nothing here,cat\n"),
+                      second = folder_.text("second");
+    expect_success(run_elmo({"train", other, "--out", second, "--test-share", "0", "--quiet"}));
+    const Words compare = {"eval", run(), second, folder_.write("new.csv", csv_rows(700, 760)), "--quiet"};
+    EXPECT_FALSE(contains(run_elmo(compare).out, "F1"));
+    const Outcome at = run_elmo(compare + Words{"--threshold", "0.3"});
+    expect_success(at);
+    const Json found = Json::parse(run_elmo(compare + Words{"--threshold", "0.3", "--json"}).out);
+    const double one = found["first"]["at_threshold"]["micro"]["F1"],
+                 two = found["second"]["at_threshold"]["micro"]["F1"];
+    EXPECT_LT(two, one);
+    std::istringstream lines(at.out);
+    std::string line, word;
+    while (std::getline(lines, line) && !line.starts_with("micro F1"))
+        ;
+    std::istringstream words(line);
+    Words cells;
+    while (words >> word) cells.push_back(word);
+    EXPECT_EQ(cells, (Words{"micro", "F1", fmt::format("{:.2f}", one), fmt::format("{:.2f}", two),
+                            fmt::format("{:+.2f}", two - one)}))
+        << at.out;
+    EXPECT_TRUE(contains(at.out, "0.3000, given, of raw probabilities")) << at.out;
+    // Only one of the two has a threshold.
+    expect_success(run_elmo({"calibrate", second, "--validation", other, "--quiet"}));
+    const Outcome half = run_elmo(compare);
+    expect_success(half);
+    EXPECT_TRUE(contains(half.out, "none: not calibrated, and no --threshold")) << half.out;
+    EXPECT_TRUE(contains(half.out, "calibrated: the largest F1")) << half.out;
+}
+
 TEST_F(FirstUse, LabelsThatAreAllKnownAreNoWarning) {
     const std::string few = folder_.write("few.csv", "text,labels\na new dog,dog\nan old cat,cat\n");
     const Outcome outcome = run_elmo({"eval", run(), few});
