@@ -81,7 +81,8 @@ TEST_F(FirstUse, OtherTextColumnsOfTheRunsOwnDataAreNoticed) {
     EXPECT_FALSE(contains(usual.err, "held out by the text")) << usual.err;
     EXPECT_TRUE(contains(usual.out, "the run's own data: its other rows trained the run")) << usual.out;
     const std::string warning =
-        "two.csv: the run's test rows were held out by the text of --text-column title+body; those held out "
+        "two.csv: the test rows of this run were held out by the text of --text-column title+body; those "
+        "held out "
         "by the text of title may have trained it: leave --text-column out, or score a file that did not";
     const Outcome other = run_elmo({"eval", both, file, "--text-column", "title"});
     expect_success(other);
@@ -93,7 +94,8 @@ TEST_F(FirstUse, OtherTextColumnsOfTheRunsOwnDataAreNoticed) {
     EXPECT_TRUE(contains(compared.err, "or give a file that trained neither")) << compared.err;
     const Outcome led = run_elmo({"eval", both, title, file, "--text-column", "title"});
     expect_success(led);
-    EXPECT_TRUE(contains(led.err, warning)) << led.err;
+    EXPECT_TRUE(contains(led.err, "two.csv: the test rows of " + both + " were held out by the text of"))
+        << led.err;
     const std::string fresh =
         folder_.write("fresh.csv", rows.substr(0, 18) + "a new cat,body,cat\na dog,new,dog\n");
     expect_success(run_elmo({"eval", both, title, fresh}));
@@ -662,6 +664,25 @@ TEST_F(FirstUse, AComparisonPrintsTheScoresAtAThreshold) {
     expect_success(half);
     EXPECT_TRUE(contains(half.out, "none: not calibrated, and no --threshold")) << half.out;
     EXPECT_TRUE(contains(half.out, "calibrated: the largest F1")) << half.out;
+}
+
+// Both runs are to read the rows of one of them; nobody gave the share that says which these are.
+TEST_F(FirstUse, AComparisonNamesTheRunAndOnlyFlagsThatWereGiven) {
+    const std::string train = folder_.write("set/train.csv", csv_rows(300, 400)),
+                      first = folder_.text("first"), test = folder_.write("set/test.csv", csv_rows(400, 420)),
+                      second = folder_.text("second"), both = folder_.write("both.csv", csv_rows(380, 450));
+    expect_success(run_elmo({"train", train, "--out", first, "--quiet"}));
+    expect_success(run_elmo({"train", both, "--out", second, "--test-share", "0", "--quiet"}));
+    const Outcome outcome = run_elmo({"eval", first, second, train});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, " of 20 scored texts trained " + second + ";")) << outcome.err;
+    EXPECT_FALSE(contains(outcome.err, "test-share")) << outcome.err;
+    EXPECT_FALSE(contains(outcome.err, "this run")) << outcome.err;
+    const Outcome given = run_elmo({"eval", first, second, train, "--test-share", "0.2"});
+    expect_success(given);
+    EXPECT_TRUE(contains(given.err, "--test-share 0.2 has no part in this")) << given.err;
+    expect_failure(run_elmo({"eval", first, second, train, "--label-thresholds"}), 2,
+                   {first + ": label_thresholds: the run has none"});
 }
 
 TEST_F(FirstUse, LabelsThatAreAllKnownAreNoWarning) {
