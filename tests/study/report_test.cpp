@@ -48,6 +48,11 @@ TEST_F(ReportPage, ShowsWhatTheEvaluationFinds) {
     EXPECT_EQ(made.page, config.out);
     Evaluation shown = made.evaluation;
     shown.texts_per_second = found.texts_per_second;
+    ASSERT_TRUE(shown.at_threshold);
+    const std::string source = "the default of a report, of raw probabilities";
+    EXPECT_EQ(shown.at_threshold->source, source);  // nobody gave it
+    EXPECT_NE(read_text(temp / "run/label_scores.jsonl").find(source), std::string::npos);
+    shown.at_threshold->source = found.at_threshold->source;
     EXPECT_EQ(to_json(shown), to_json(found));
     const std::string page = read_text(config.out);
     for (const char* part : {"id=\"scores\"", "id=\"answers\"", "id=\"labels\"", "id=\"worst_labels\"",
