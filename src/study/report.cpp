@@ -95,7 +95,7 @@ Table score_table(const Evaluation& e) {
 Table answer_table(const ThresholdScores& at) {
     Table table{
         "answers",
-        fmt::format("In percent, of answers above a probability of {:.4g} ({}).", at.threshold, at.source),
+        fmt::format("In percent, of answers above a threshold of {:.4g} ({}).", at.threshold, at.source),
         {{"average", "average"}, {"precision", "precision"}, {"recall", "recall"}, {"f1", "F1"}},
         {},
         "Precision, recall and F1"};

@@ -77,6 +77,18 @@ TEST_F(ReportPage, OfACalibratedRunIsAtItsThreshold) {
     EXPECT_EQ(read_text(config.out).find("The run is not calibrated"), std::string::npos);
 }
 
+TEST_F(ReportPage, OfStoredScoresSpeaksOfNoProbabilities) {
+    Config scoring = config;
+    scoring.save_predictions = temp / "scores.txt";
+    evaluate(quiet(), run(), resolve_for_run(run(), scoring));
+    config.predictions = scoring.save_predictions;
+    config.threshold = 0.3;
+    report(quiet(), "", config, "elmo report");
+    const std::string page = read_text(config.out);
+    EXPECT_NE(page.find("answers above a threshold of 0.3 (given, of stored scores)"), std::string::npos);
+    EXPECT_EQ(page.find("probabilit"), std::string::npos) << page.substr(page.find("probabilit"), 100);
+}
+
 TEST_F(ReportPage, DoesNotReplaceAFileUnasked) {
     write_text(config.out, "mine");
     EXPECT_NE(message_of<ConfigError>([&] { report(quiet(), run(), config, ""); }).find("exists already"),
