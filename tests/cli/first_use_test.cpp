@@ -1545,6 +1545,11 @@ TEST_F(FirstUse, FewRowsToCalibrateOnNameTheFlagThatGivesMore) {
     // Of a file that is the data, a share validates, as in training; a file of validation rows is taken
     // whole.
     const std::string fresh = folder_.write("fresh.csv", csv_rows(300, 800));
+    for (const auto& [rows, found] : std::vector<std::pair<const char*, const char*>>{
+             {"text,labels\na cat,cat\n", "found 1 validation text, so one half is empty"},
+             {"text,labels\na cat,cat\nno animal,\n", "found 0 right and 4 wrong ones in a half of 1 text"}})
+        expect_failure(run_elmo({"calibrate", trained, "--validation", folder_.write("few.csv", rows)}), 1,
+                       {found, "give rows that did not train the run with --validation FILE"});
     const Outcome few = run_elmo({"calibrate", trained, fresh});
     expect_success(few);
     EXPECT_TRUE(contains(few.err, "give rows that did not train the run with --validation FILE")) << few.err;
