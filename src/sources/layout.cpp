@@ -128,6 +128,17 @@ fs::path test_beside(const fs::path& file) {
     return with(word->train, !word->ing).empty() ? with(word->test, !word->ing) : fs::path();
 }
 
+// The file that would be the test file if it were in the format of the training file; "" when there is none.
+fs::path test_in_other_format(const fs::path& train) {
+    const fs::path name = without_packed_ending(train.string());
+    for (const char* ending : {".csv", ".tsv", ".jsonl"})
+        if (fs::path other = name; other.replace_extension(ending) != name &&
+                                   find_file(other.parent_path(), {other.filename().string()})
+                                       .empty())  // whose test file it would be
+            if (const fs::path test = test_beside(other); !test.empty()) return test;
+    return {};
+}
+
 // The one file of the folder that is named as a training file; "" when none is. Where train is no word of its
 // own, the test file tells it: training_log.txt is none.
 fs::path training_file(const fs::path& folder) {
@@ -390,6 +401,11 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
     } else if (layout.format != DataFormat::kSparse) {
         layout.test_share = {reading.test_share, reading.equal_texts_together};
         if (layout.splits_by_hash()) layout.test = layout.train;
+        if (const fs::path other = test_in_other_format(train); !other.empty())
+            layout.warnings.push_back(fmt::format(
+                "{}: it is left out, as {} has another format; convert one of them with 'elmo data convert', "
+                "or score it with 'elmo eval RUN {}'",
+                other.string(), train.filename().string(), other.string()));
     }
 }
 

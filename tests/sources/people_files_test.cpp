@@ -322,6 +322,19 @@ TEST_F(PeopleFiles, TextsAboutLabels) {
     EXPECT_EQ(rows("brace.tsv"), (Strings{"{x} brace -> | x", "two -> | y"}));
 }
 
+TEST_F(PeopleFiles, ATestFileInAnotherFormatIsLeftOutAndNamed) {
+    write("a/words_train.csv", "text,labels\none,\"a,b\"\ntwo,\"b,c\"\nthree,c\n");
+    EXPECT_FALSE(is_said("a", "left out"));
+    write("a/words_test.jsonl", "{\"text\": \"four\", \"labels\": [\"a\"]}\n");
+    EXPECT_EQ(rows("a"), kRows);
+    EXPECT_TRUE(is_said("a", "words_test.jsonl: it is left out"));
+    EXPECT_TRUE(is_said("a/words_train.csv", "elmo data convert"));
+    write("a/words_train.jsonl", "{\"text\": \"five\", \"labels\": [\"a\"]}\n");
+    EXPECT_FALSE(is_said("a/words_train.csv", "left out"));
+    write("a/words_test.csv", "text,labels\nfour,a\n");
+    EXPECT_FALSE(is_said("a/words_train.csv", "left out"));
+}
+
 TEST_F(PeopleFiles, ColumnsByOtherNames) {
     write("a.csv", "id,Text,Tags\n1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
     EXPECT_EQ(rows("a.csv"), kRows);
