@@ -345,6 +345,11 @@ TEST_F(PeopleFiles, ColumnsByOtherNames) {
     EXPECT_TRUE(contains(error("two.csv"),
                          "two.csv:1: expected a header with the columns 'text' and 'labels', found "
                          "'text,tags,category'"));
+    write("c.csv", "title;Klassen (W/F/S)\none;a\n");
+    EXPECT_TRUE(contains(error("c.csv", {{"text_column", "title"}, {"label_column", "Klassen"}}),
+                         "'title' and 'Klassen' (did you mean 'Klassen (W/F/S)'?)"));
+    write("c.csv", "title;Klassen (W);Klassen (F)\none;a;b\n");
+    EXPECT_FALSE(contains(error("c.csv", {{"text_column", "title"}, {"label_column", "Klassen"}}), "mean"));
     EXPECT_TRUE(contains(error("a.csv", {{"text_column", "words"}}), "'words'"))
         << "what is given is not replaced";
 }

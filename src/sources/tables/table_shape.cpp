@@ -78,12 +78,23 @@ void refuse_repeated_columns(const Record& header, const TableShape& shape) {
         fail(header, "each column once", repeated, "rename one of them");
 }
 
+// "Klassen (W/F/S)" for "Klassen"; "" where no name begins with it, or several do.
+std::string longer_name(const std::string& name, const std::vector<std::string>& names) {
+    const auto begins = [&](const std::string& other) { return other.starts_with(name); };
+    return std::ranges::count_if(names, begins) == 1 ? *std::ranges::find_if(names, begins) : std::string();
+}
+
 // What is most likely meant by those columns that are not among the names; "" where nothing is.
 std::string meant_columns(const std::vector<std::string>& wanted, const std::vector<std::string>& names) {
     std::string meant;
-    for (const std::string& name : wanted)
-        if (std::find(names.begin(), names.end(), name) == names.end() && columns_inside(name, names).empty())
-            meant += did_you_mean(name, names);
+    for (const std::string& name : wanted) {
+        if (std::find(names.begin(), names.end(), name) != names.end() ||
+            !columns_inside(name, names).empty())
+            continue;
+        const std::string near = did_you_mean(name, names), longer = longer_name(name, names);
+        meant +=
+            near.empty() && !longer.empty() ? fmt::format(" (did you mean '{}'?)", quoted(longer)) : near;
+    }
     return meant;
 }
 
