@@ -685,6 +685,19 @@ TEST_F(FirstUse, AComparisonNamesTheRunAndOnlyFlagsThatWereGiven) {
                    {first + ": label_thresholds: the run has none"});
 }
 
+TEST_F(FirstUse, FilterFilesOfNamedLabelsHaveToBeGiven) {
+    const Outcome made = run_elmo({"data", "filter", data(), "--out", folder_.text("filters"), "--quiet"});
+    expect_success(made);
+    const std::string file = folder_.text("filters/tst_filter_labels.txt");
+    EXPECT_TRUE(contains(made.err, "give it with --filter " + file)) << made.err;
+    expect_success(run_elmo({"eval", run(), data(), "--filter", file, "--quiet"}));
+    write_small_data(folder_, "numbers");
+    const Outcome numbers =
+        run_elmo({"data", "filter", folder_.text("numbers"), "--out", folder_.text("numbers"), "--quiet"});
+    expect_success(numbers);
+    EXPECT_FALSE(contains(numbers.err, "--filter")) << numbers.err;
+}
+
 TEST_F(FirstUse, LabelsThatAreAllKnownAreNoWarning) {
     const std::string few = folder_.write("few.csv", "text,labels\na new dog,dog\nan old cat,cat\n");
     const Outcome outcome = run_elmo({"eval", run(), few});
