@@ -598,6 +598,8 @@ TEST_F(PeopleFiles, ATestFileWithoutLabelsIsLeftOut) {
     write("d/train.csv", "text,labels\none,a\n");
     write("d/test.csv", "text,tags\ntwo,a\n");
     EXPECT_TRUE(contains(error("d/train.csv"), "test.csv:1: expected a header with the columns"));
+    EXPECT_TRUE(contains(error("d/train.csv"), "rename its columns"));
+    EXPECT_FALSE(contains(error("d/train.csv"), "name the columns with")) << "which are those of both files";
     write("e/train.csv", "id,text,genre\n1,one,a\n");
     write("e/test.csv", "id,text,true_genre\n2,two,a\n");
     EXPECT_TRUE(contains(error("e/train.csv", {{"label_column", "genre"}}), "found 'id,text,true_genre'"));
