@@ -103,6 +103,33 @@ std::string threshold_table(const ThresholdScores& at) {
                                              with_commas(at.right), counted(at.positives, "true label"))}});
 }
 
+// The same of two runs; one that is not calibrated may have none.
+std::string threshold_table(const std::optional<ThresholdScores>& first,
+                            const std::optional<ThresholdScores>& second) {
+    std::vector<std::vector<std::string>> rows = {{"at threshold", "first", "second", "difference"}};
+    for (const auto& [average, scores] : {std::pair{"micro", &ThresholdScores::micro},
+                                          {"macro", &ThresholdScores::macro},
+                                          {"samples", &ThresholdScores::samples}})
+        for (const auto& [name, score] : {std::pair{"precision", &AnswerScores::precision},
+                                          {"recall", &AnswerScores::recall},
+                                          {"F1", &AnswerScores::f1}}) {
+            const auto cell = [&, of = scores, what = score](const std::optional<ThresholdScores>& at) {
+                return at ? fmt::format("{:.2f}", (*at).*of.*what) : "-";
+            };
+            rows.push_back({fmt::format("{} {}", average, name), cell(first), cell(second),
+                            first && second
+                                ? fmt::format("{:+.2f}", (*second).*scores.*score - (*first).*scores.*score)
+                                : "-"});
+        }
+    const auto threshold = [](const std::optional<ThresholdScores>& at) {
+        return at ? fmt::format("{:.4f}, {}", at->threshold, at->source)
+                  : std::string("none: not calibrated, and no --threshold");
+    };
+    return aligned(rows) + "\n" +
+           aligned(
+               Facts{{"threshold of first", threshold(first)}, {"threshold of second", threshold(second)}});
+}
+
 std::string worst_table(const std::vector<LabelScores>& labels) {
     std::vector<std::vector<std::string>> rows = {
         {"labels of lowest F1", "precision", "recall", "F1", "texts", "answered", "right"}};
@@ -165,6 +192,8 @@ std::string report(const Comparison& comparison) {
     std::string out = aligned(rows) + "\n";
     if (intervals)
         out += "* the interval does not contain 0; intervals are of the difference on the same texts\n\n";
+    if (comparison.first.at_threshold || comparison.second.at_threshold)
+        out += threshold_table(comparison.first.at_threshold, comparison.second.at_threshold) + "\n";
     Facts facts = {{"first", comparison.first.checkpoint}, {"second", comparison.second.checkpoint}};
     for (const auto& [name, value] : protocol_of(comparison.first))
         if (name == "data" || name == "split" || name == "rows chosen" || name == "filter" ||

@@ -38,10 +38,8 @@ std::int64_t parse_trials(const std::string& text) {
 std::string report(const TuneResult& result) {
     if (result.trials == 0) return "no training ended in time: --resume goes on, or give a larger --budget\n";
     std::string out = result.tables + "\n";
-    out += aligned(Facts{{"best", result.best},
-                         {fmt::format("{} on validation", result.select),
-                          fmt::format("{:.2f}, the defaults {:.2f}: a gain of {:.2f}", result.best_score,
-                                      result.default_score, result.best_score - result.default_score)},
+    out += aligned(Facts{{result.whole ? "best" : "best so far", result.best},
+                         {fmt::format("{} on validation", result.select), result.verdict},
                          {"recipe", result.recipe},
                          {"page", result.html}});
     if (result.interrupted) out += "stopped early: continue with --resume\n";
@@ -96,7 +94,9 @@ Verb tune_verb() {
          {"elmo tune --out tuned --budget 1h --resume", "Goes on for another hour"}},
         "Successive halving: candidates that differ from the defaults in encoder_lr, head_lr, "
         "dropout, epochs, batch_size or augment train for a quarter of their epochs, the better third "
-        "for half, the best for all of them; the defaults are in every round. What is given on the "
+        "for half, the best for all of them; the defaults are in every round. A search that stops before "
+        "whole trainings "
+        "compares candidates with the epochs of the defaults only, and tells no gain. What is given on the "
         "command line is not varied. A tenth of the training rows validates unless --validation says "
         "otherwise; test rows have no part in it. Writes recipe.toml, study.html, study.csv and "
         "study.json to FOLDER.",

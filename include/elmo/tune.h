@@ -22,6 +22,8 @@ struct TuneResult {
     std::string recipe, html;  // what was written
     std::string select;        // what is compared: the best validation of a trial
     double best_score = 0, default_score = 0;
+    bool whole = false;        // the two are of trainings with all of their epochs, so a gain is known
+    std::string verdict;       // for people: the two, and the gain or why none is known
     std::int64_t trials = 0;   // trainings, all rounds together
     bool interrupted = false;  // asked to stop, or out of time: with `resume` it goes on
     std::string best;          // "head_lr 0.1, dropout 0.3"; "the defaults" where nothing was better
@@ -35,7 +37,8 @@ void visit_fields(const TuneResult& result, Visit&& visit) {
     visit("select", result.select);
     visit("best_score", result.best_score);
     visit("default_score", result.default_score);
-    visit("gain", result.best_score - result.default_score);
+    visit("whole", result.whole);
+    if (result.whole) visit("gain", result.best_score - result.default_score);
     visit("trials", result.trials);
     visit("interrupted", result.interrupted);
     visit("best", result.best);

@@ -17,6 +17,7 @@
 #include "elmo/error.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
+#include "sources/layout.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -121,6 +122,11 @@ FilterResult make_filters(const Context& given_context, const Config& config, bo
     if (data.test().present) {
         result.test_file = write_pairs(folder / "tst_filter_labels.txt", test);
         result.test_pairs = static_cast<std::int64_t>(test.size());
+        if (find_layout(plain).names_labels())
+            context.warning(fmt::format(
+                "{0}: elmo eval looks for filter files where labels have numbers, and here they have names: "
+                "give it with --filter {0}",
+                result.test_file));
     }
     return result;
 }

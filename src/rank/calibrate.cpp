@@ -38,6 +38,27 @@ LabelThresholds label_thresholds(std::span<const JudgedRow> rows, std::int64_t l
     return result;
 }
 
+constexpr const char* kMoreRows =
+    "give rows that did not train the run with --validation FILE, or train with a larger --validation";
+
+// DataError where a half of the rows cannot judge the fit on the other half.
+void require_halves(const std::string& run, std::int64_t rows, const std::vector<JudgedScore> (&halves)[2]) {
+    if (rows < 2)
+        throw DataError(
+            fmt::format("{}: calibration expected two halves of validation texts, of which each judges the "
+                        "other, found {}, so one half is empty; {}",
+                        run, counted(rows, "validation text"), kMoreRows));
+    for (int half = 0; half < 2; ++half) {
+        const auto right = std::ranges::count_if(halves[half], &JudgedScore::right);
+        const auto wrong = std::ssize(halves[half]) - right;
+        if (right > 0 && wrong > 0) continue;
+        throw DataError(
+            fmt::format("{}: calibration expected right and wrong answers in each half of the validation "
+                        "texts, found {} right and {} wrong ones in a half of {}; {}",
+                        run, right, wrong, counted((rows + 1 - half) / 2, "text"), kMoreRows));
+    }
+}
+
 }  // namespace
 
 Calibration calibrate(const Context& given_context, const std::string& run, const Config& given) {
@@ -71,11 +92,10 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
             if (config.label_thresholds) rows.push_back({ranked, {truth.begin(), truth.end()}});
         });
     result.pairs = static_cast<std::int64_t>(all.size());
+    require_halves(run, result.rows, halves);
     if (result.rows < kFewRows)
-        context.warning(
-            fmt::format("probabilities are fitted to {} only: do not trust them much; give rows that did "
-                        "not train the run with --validation FILE, or train with a larger --validation",
-                        counted(result.rows, "validation text")));
+        context.warning(fmt::format("probabilities are fitted to {} only: do not trust them much; {}",
+                                    counted(result.rows, "validation text"), kMoreRows));
     const Platt fitted = fit_platt(all);
     result.a = fitted.a;
     result.b = fitted.b;

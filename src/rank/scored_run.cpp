@@ -213,7 +213,8 @@ void ScoredRun::choose_parts(const Config& given) {
         context_.warning(fmt::format("{}: {}", scored_data(), line));
     if (are_held_out_otherwise(config_, of_run))
         context_.warning(fmt::format(
-            "{}: the run's {} rows were held out by the text of --text-column {}; those held out by the "
+            "{}: the {} rows of this run were held out by the text of --text-column {}; those held out by "
+            "the "
             "text of {} may have trained it: leave --text-column out, or score a file that did not",
             config_.data, config_.split, of_run.text_column, config_.text_column));
     const double too_many = held_out_ || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
@@ -221,8 +222,8 @@ void ScoredRun::choose_parts(const Config& given) {
         context_.warning(fmt::format(
             "{}: {} of {} scored texts trained this run; their scores say little about new texts{}",
             scored_data(), with_commas(trained_rows_), with_commas(num_rows()),
-            elmo::given(given, "test_share") ? ": leave --test-share out to score those that it held out"
-                                             : ""));
+            ReadOptions(given).test_share_given ? ": leave --test-share out to score those that it held out"
+                                                : ""));
 }
 
 // As where a file holds rows out itself: its counts are of the other rows, and labels that neither these nor

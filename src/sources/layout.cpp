@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <optional>
 #include <vector>
 
 #include "base/nearest_file.h"
@@ -58,8 +59,17 @@ fs::path find_file(const fs::path& folder, const std::vector<std::string>& names
     return {};
 }
 
-// A train or trn in the name, as a word of its own, becomes test or tst; "" without one.
-std::string test_name(const std::string& name) {
+// Where a name of a file says that it holds training rows.
+struct TrainingWord {
+    std::size_t at = 0;
+    std::string_view train, test;  // in the case of the name: "Trn" and "Tst"
+    bool alone = false;            // a word of its own; else as in trainset, train1 or mytrain
+    bool ing = false;              // training
+};
+
+// The last train or trn that is a word of its own; else the last that has only -ing, "set" or "data" and
+// digits behind it, where strain and mytrain cannot be told apart. Not trains, constraint or trainer.
+std::optional<TrainingWord> training_word(const std::string& name) {
     static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kWords = {
         {{"train", "test"},
          {"trn", "tst"},
@@ -70,30 +80,80 @@ std::string test_name(const std::string& name) {
     const auto edge = [&](std::size_t at) {
         return at >= name.size() || !std::isalnum(static_cast<unsigned char>(name[at]));
     };
-    for (const auto& [from, to] : kWords)
-        for (std::size_t at = name.rfind(from); at != name.npos;
-             at = at > 0 ? name.rfind(from, at - 1) : name.npos)
-            if ((at == 0 || edge(at - 1)) && edge(at + from.size()))
-                return std::string(name).replace(at, from.size(), to);
+    std::string lower = name;
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    const auto skip = [&](std::size_t& at, std::string_view word) {
+        const bool there = std::string_view(lower).substr(at).starts_with(word);
+        if (there) at += word.size();
+        return there;
+    };
+    // Beside retest, pretest and detest these are other words.
+    const auto is_verb = [&](std::size_t at) {
+        std::size_t begin = at;
+        while (begin > 0 && !edge(begin - 1)) --begin;
+        const std::string_view before = std::string_view(lower).substr(begin, at - begin);
+        return before == "re" || before == "pre" || before == "de";
+    };
+    std::optional<TrainingWord> part;
+    for (const auto& [train, test] : kWords)
+        for (std::size_t at = name.rfind(train); at != name.npos;
+             at = at > 0 ? name.rfind(train, at - 1) : name.npos) {
+            const bool begins = at == 0 || edge(at - 1);
+            std::size_t end = at + train.size();
+            if (begins && edge(end)) return TrainingWord{at, train, test, true, false};
+            const bool ing = skip(end, "ing");
+            if (!skip(end, "set")) skip(end, "data");
+            while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end]))) ++end;
+            if (!part && edge(end) && !is_verb(at)) part = TrainingWord{at, train, test, false, ing};
+        }
+    return part;
+}
+
+// The test file that lies beside a training file, compressed or not; "" when there is none. Its name has test
+// where that of the training file has train. Training rows and test rows, too, are a pair, unless there is a
+// file of train or testing rows, of which one of them could be the other half.
+fs::path test_beside(const fs::path& file) {
+    const std::string name = without_packed_ending(file.filename().string());
+    const std::optional<TrainingWord> word = training_word(name);
+    if (!word) return {};
+    const fs::path folder = file.parent_path();
+    const auto with = [&](std::string_view stem, bool ing) {
+        const std::size_t end = word->at + word->train.size() + (word->ing ? 3 : 0);
+        const std::string_view ending = !ing ? "" : word->train == "TRAIN" ? "ING" : "ing";
+        return find_file(folder,
+                         {fmt::format("{}{}{}{}", name.substr(0, word->at), stem, ending, name.substr(end))});
+    };
+    if (const fs::path same = with(word->test, word->ing); !same.empty()) return same;
+    return with(word->train, !word->ing).empty() ? with(word->test, !word->ing) : fs::path();
+}
+
+// The file that would be the test file if it were in the format of the training file; "" when there is none.
+fs::path test_in_other_format(const fs::path& train) {
+    const fs::path name = without_packed_ending(train.string());
+    for (const char* ending : {".csv", ".tsv", ".jsonl"})
+        if (fs::path other = name; other.replace_extension(ending) != name &&
+                                   find_file(other.parent_path(), {other.filename().string()})
+                                       .empty())  // whose test file it would be
+            if (const fs::path test = test_beside(other); !test.empty()) return test;
     return {};
 }
 
-// The test file that lies beside a training file, compressed or not; "" when there is none.
-fs::path test_beside(const fs::path& train) {
-    const std::string name = test_name(train.filename().string());
-    return name.empty() ? fs::path() : find_file(train.parent_path(), {without_packed_ending(name)});
-}
-
-// The one file of the folder that is named as a training file; "" when none is.
+// The one file of the folder that is named as a training file; "" when none is. Where train is no word of its
+// own, the test file tells it: training_log.txt is none.
 fs::path training_file(const fs::path& folder) {
-    std::vector<fs::path> found;
+    std::vector<fs::path> found, paired;
     for (const auto& entry : fs::directory_iterator(folder)) {
         const std::string name = plain_name(entry.path());
-        if (!is_file(entry.path()) || test_name(name).empty() || name.find("label") != name.npos ||
-            name.ends_with(".npz"))
+        const std::optional<TrainingWord> word = training_word(name);
+        if (!is_file(entry.path()) || !word || name.find("label") != name.npos || name.ends_with(".npz"))
             continue;
-        found.push_back(entry.path());
+        if (word->alone)
+            found.push_back(entry.path());
+        else if (!test_beside(entry.path()).empty())
+            paired.push_back(entry.path());
     }
+    if (found.empty()) found = std::move(paired);
     std::sort(found.begin(), found.end());
     if (found.size() > 1)
         throw ConfigError(fmt::format("{}: found several training files ({}, {}{}); name one of them",
@@ -341,6 +401,11 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
     } else if (layout.format != DataFormat::kSparse) {
         layout.test_share = {reading.test_share, reading.equal_texts_together};
         if (layout.splits_by_hash()) layout.test = layout.train;
+        if (const fs::path other = test_in_other_format(train); !other.empty())
+            layout.warnings.push_back(fmt::format(
+                "{}: it is left out, as {} has another format; convert one of them with 'elmo data convert', "
+                "or score it with 'elmo eval RUN {}'",
+                other.string(), train.filename().string(), other.string()));
     }
 }
 

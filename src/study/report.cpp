@@ -95,7 +95,7 @@ Table score_table(const Evaluation& e) {
 Table answer_table(const ThresholdScores& at) {
     Table table{
         "answers",
-        fmt::format("In percent, of answers above a probability of {:.4g} ({}).", at.threshold, at.source),
+        fmt::format("In percent, of answers above a threshold of {:.4g} ({}).", at.threshold, at.source),
         {{"average", "average"}, {"precision", "precision"}, {"recall", "recall"}, {"f1", "F1"}},
         {},
         "Precision, recall and F1"};
@@ -283,7 +283,8 @@ Report report(const Context& context, const std::string& run, const Config& give
     if (config.errors == 0) config.errors = kUsualErrors;
     const bool chooses = config.threshold == 0 && !config.label_thresholds &&
                          (!config.predictions.empty() || !is_calibrated(context, run, config));
-    if (chooses) set_option(config, "threshold", fmt::format("{}", kUsualThreshold));
+    if (chooses)
+        choose_option(config, "threshold", &Config::threshold, kUsualThreshold, "the default of a report");
     if (config.per_label.empty() && config.predictions.empty())
         config.per_label = label_scores_file(run, config);
     Report result;

@@ -13,6 +13,7 @@
 #include "config/option_table.h"
 #include "config/resolve.h"
 #include "elmo/error.h"
+#include "elmo/messages.h"
 #include "elmo/train.h"
 #include "engine/engine.h"
 #include "formats/json_text.h"
@@ -76,25 +77,44 @@ class Search {
             for (const std::size_t i : survivors(scores)) next.push_back(left[i]);
             left = std::move(next);
         }
+        ended_ = true;
         return true;
     }
 
     const std::vector<Trial>& trials() const { return trials_; }
     const Candidate& candidate(const Trial& trial) const { return candidates_[trial.candidate]; }
     const Config& defaults() const { return data_.config(); }
-    // The best of the last round that the defaults were trained in; null before the first.
-    const Trial* best() const {
-        const Trial* defaults = of_defaults();
-        const Trial* best = defaults;
+    // Of the last round in which another candidate compares with them; of the last one where all have ended.
+    const Trial& of_defaults() const {
+        const Trial* found = &trials_.front();
         for (const Trial& trial : trials_)
-            if (trial.round == defaults->round && trial.score > best->score) best = &trial;
-        return best;
+            if (trial.candidate == 0 && (ended_ || has_rival(trial))) found = &trial;
+        return *found;
     }
-    const Trial* of_defaults() const {
-        const Trial* found = nullptr;
+    // The best of those that compare with the defaults.
+    const Trial& best() const {
+        const Trial* best = &of_defaults();
         for (const Trial& trial : trials_)
-            if (trial.candidate == 0) found = &trial;
-        return found;
+            if (compares(trial, of_defaults()) && trial.score > best->score) best = &trial;
+        return *best;
+    }
+    // The compared trainings had all of their epochs.
+    bool whole() const { return of_defaults().round + 1 == std::size(kRounds); }
+    // "70.62, the defaults 69.80: a gain of 0.82", or why no gain is known.
+    std::string verdict() const {
+        const Trial &found = best(), &plain = of_defaults();
+        const std::string scores = fmt::format("{:.2f}, the defaults {:.2f}", found.score, plain.score);
+        if (whole()) return fmt::format("{}: a gain of {:.2f}", scores, found.score - plain.score);
+        const Config part = trial_config(0, plain.round);
+        const auto others = std::count_if(trials_.begin(), trials_.end(), [&](const Trial& trial) {
+            return trial.round == plain.round && !compares(trial, plain);
+        });
+        return fmt::format(
+            "{}, after {}{}: no gain is known before whole trainings", scores,
+            part.steps > 0 ? fmt::format("{} of {} steps", part.steps, defaults().steps)
+                           : fmt::format("{:.4g} of {:.4g} epochs", part.epochs, defaults().epochs),
+            others == 0 ? ""
+                        : fmt::format(" ({} with other epochs not compared)", counted(others, "candidate")));
     }
 
   private:
@@ -114,6 +134,18 @@ class Search {
         config.out.clear();
         config.resume = config.overwrite = false;
         return resolve_before_data(context, config, nullptr);
+    }
+
+    // A candidate with more epochs than the defaults has trained longer than they in every round but the
+    // last.
+    static bool compares(const Trial& trial, const Trial& defaults) {
+        return trial.round == defaults.round &&
+               (trial.epochs == defaults.epochs || trial.round + 1 == std::size(kRounds));
+    }
+    bool has_rival(const Trial& defaults) const {
+        return std::any_of(trials_.begin(), trials_.end(), [&](const Trial& trial) {
+            return trial.candidate != 0 && compares(trial, defaults);
+        });
     }
 
     Config trial_config(std::size_t candidate, std::size_t round) const {
@@ -173,6 +205,7 @@ class Search {
     RunData data_;
     std::vector<Candidate> candidates_;
     std::vector<Trial> trials_;
+    bool ended_ = false;
 };
 
 Study study_of(const Search& search, const TuneResult& result) {
@@ -180,13 +213,13 @@ Study study_of(const Search& search, const TuneResult& result) {
     study.name = "tune";
     study.title = "Search for better numbers than the defaults";
     study.paragraphs = {
-        fmt::format("Best: {} with {} {:.2f} on validation rows; the defaults {:.2f}, a gain of {:.2f}.",
-                    result.best, result.select, result.best_score, result.default_score,
-                    result.best_score - result.default_score),
+        fmt::format("Best{}: {}. {} on validation rows: {}.", result.whole ? "" : " so far", result.best,
+                    result.select, result.verdict),
         "Each round trains what is left of the candidates for a larger share of their epochs, with the whole "
-        "schedule, and keeps the better third and the defaults. Test rows had no part in it. The best of "
-        "many "
-        "noisy scores is too high by chance: measure the recipe on the test rows to know the gain."};
+        "schedule, and keeps the better third and the defaults. So only whole trainings tell a gain: before "
+        "them a candidate with more epochs has trained longer than the defaults. Test rows had no part in "
+        "it. The best of many noisy scores is too high by chance: measure the recipe on the test rows to "
+        "know the gain."};
     Table table{"trials",
                 "One line per training.",
                 {{"round", "round"},
@@ -211,9 +244,8 @@ Study study_of(const Search& search, const TuneResult& result) {
 // the format of its file, which is another one's where rows come from a program's memory.
 std::string recipe_of(const Search& search, const Trial& best, const TuneResult& result,
                       const Config& asked) {
-    std::string text = fmt::format(
-        "# Found by elmo tune: {} {:.2f} on validation rows, the defaults {:.2f} ({} trainings).\n",
-        result.select, result.best_score, result.default_score, result.trials);
+    std::string text = fmt::format("# Found by elmo tune in {}: {} on validation rows {}.\n",
+                                   counted(result.trials, "training"), result.select, result.verdict);
     const Config found = with_changes(search.defaults(), search.candidate(best));
     std::vector<std::string_view> keys = {"encoder_lr", "head_lr", "dropout",   "epochs",
                                           "batch_size", "augment", "max_length"};
@@ -270,10 +302,12 @@ TuneResult tune(const Context& context, const TuneRequest& asked) {
     result.select = search.defaults().select;
     result.trials = static_cast<std::int64_t>(search.trials().size());
     if (search.trials().empty()) return result;
-    const Trial& best = *search.best();
+    const Trial& best = search.best();
     result.best = search.candidate(best).name();
     result.best_score = best.score;
-    result.default_score = search.of_defaults()->score;
+    result.default_score = search.of_defaults().score;
+    result.whole = search.whole();
+    result.verdict = search.verdict();
     result.recipe = (out / "recipe.toml").string();
     write_file_atomically(result.recipe, recipe_of(search, best, result, request.config));
     const StudyFiles files = write_study(study_of(search, result), provenance_now(request.command), out);

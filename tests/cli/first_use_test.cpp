@@ -81,7 +81,8 @@ TEST_F(FirstUse, OtherTextColumnsOfTheRunsOwnDataAreNoticed) {
     EXPECT_FALSE(contains(usual.err, "held out by the text")) << usual.err;
     EXPECT_TRUE(contains(usual.out, "the run's own data: its other rows trained the run")) << usual.out;
     const std::string warning =
-        "two.csv: the run's test rows were held out by the text of --text-column title+body; those held out "
+        "two.csv: the test rows of this run were held out by the text of --text-column title+body; those "
+        "held out "
         "by the text of title may have trained it: leave --text-column out, or score a file that did not";
     const Outcome other = run_elmo({"eval", both, file, "--text-column", "title"});
     expect_success(other);
@@ -93,7 +94,8 @@ TEST_F(FirstUse, OtherTextColumnsOfTheRunsOwnDataAreNoticed) {
     EXPECT_TRUE(contains(compared.err, "or give a file that trained neither")) << compared.err;
     const Outcome led = run_elmo({"eval", both, title, file, "--text-column", "title"});
     expect_success(led);
-    EXPECT_TRUE(contains(led.err, warning)) << led.err;
+    EXPECT_TRUE(contains(led.err, "two.csv: the test rows of " + both + " were held out by the text of"))
+        << led.err;
     const std::string fresh =
         folder_.write("fresh.csv", rows.substr(0, 18) + "a new cat,body,cat\na dog,new,dog\n");
     expect_success(run_elmo({"eval", both, title, fresh}));
@@ -629,6 +631,71 @@ TEST_F(FirstUse, AFailedComparisonLeavesNoScores) {
     expect_success(run_elmo({"eval", folder_.text("first"), folder_.text("other"), other, "--quiet"}));
     EXPECT_TRUE(fs::exists(folder_.path("first/scores.jsonl")));
     EXPECT_TRUE(fs::exists(folder_.path("other/scores.jsonl")));
+}
+
+TEST_F(FirstUse, AComparisonPrintsTheScoresAtAThreshold) {
+    std::string rows = csv_rows(500, 600);
+    for (std::size_t at; (at = rows.find(",cat\n")) != rows.npos;) rows.replace(at, 5, ",dog\n");
+    const std::string other = folder_.write("other.csv", rows + "nothing here,cat\n"),
+                      second = folder_.text("second");
+    expect_success(run_elmo({"train", other, "--out", second, "--test-share", "0", "--quiet"}));
+    const Words compare = {"eval", run(), second, folder_.write("new.csv", csv_rows(700, 760)), "--quiet"};
+    EXPECT_FALSE(contains(run_elmo(compare).out, "F1"));
+    const Outcome at = run_elmo(compare + Words{"--threshold", "0.3"});
+    expect_success(at);
+    const Json found = Json::parse(run_elmo(compare + Words{"--threshold", "0.3", "--json"}).out);
+    const double one = found["first"]["at_threshold"]["micro"]["F1"],
+                 two = found["second"]["at_threshold"]["micro"]["F1"];
+    EXPECT_LT(two, one);
+    std::istringstream lines(at.out);
+    std::string line, word;
+    while (std::getline(lines, line) && !line.starts_with("micro F1"))
+        ;
+    std::istringstream words(line);
+    Words cells;
+    while (words >> word) cells.push_back(word);
+    EXPECT_EQ(cells, (Words{"micro", "F1", fmt::format("{:.2f}", one), fmt::format("{:.2f}", two),
+                            fmt::format("{:+.2f}", two - one)}))
+        << at.out;
+    EXPECT_TRUE(contains(at.out, "0.3000, given, of raw probabilities")) << at.out;
+    // Only one of the two has a threshold.
+    expect_success(run_elmo({"calibrate", second, "--validation", other, "--quiet"}));
+    const Outcome half = run_elmo(compare);
+    expect_success(half);
+    EXPECT_TRUE(contains(half.out, "none: not calibrated, and no --threshold")) << half.out;
+    EXPECT_TRUE(contains(half.out, "calibrated: the largest F1")) << half.out;
+}
+
+// Both runs are to read the rows of one of them; nobody gave the share that says which these are.
+TEST_F(FirstUse, AComparisonNamesTheRunAndOnlyFlagsThatWereGiven) {
+    const std::string train = folder_.write("set/train.csv", csv_rows(300, 400)),
+                      first = folder_.text("first"), test = folder_.write("set/test.csv", csv_rows(400, 420)),
+                      second = folder_.text("second"), both = folder_.write("both.csv", csv_rows(380, 450));
+    expect_success(run_elmo({"train", train, "--out", first, "--quiet"}));
+    expect_success(run_elmo({"train", both, "--out", second, "--test-share", "0", "--quiet"}));
+    const Outcome outcome = run_elmo({"eval", first, second, train});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, " of 20 scored texts trained " + second + ";")) << outcome.err;
+    EXPECT_FALSE(contains(outcome.err, "test-share")) << outcome.err;
+    EXPECT_FALSE(contains(outcome.err, "this run")) << outcome.err;
+    const Outcome given = run_elmo({"eval", first, second, train, "--test-share", "0.2"});
+    expect_success(given);
+    EXPECT_TRUE(contains(given.err, "--test-share 0.2 has no part in this")) << given.err;
+    expect_failure(run_elmo({"eval", first, second, train, "--label-thresholds"}), 2,
+                   {first + ": label_thresholds: the run has none"});
+}
+
+TEST_F(FirstUse, FilterFilesOfNamedLabelsHaveToBeGiven) {
+    const Outcome made = run_elmo({"data", "filter", data(), "--out", folder_.text("filters"), "--quiet"});
+    expect_success(made);
+    const std::string file = folder_.text("filters/tst_filter_labels.txt");
+    EXPECT_TRUE(contains(made.err, "give it with --filter " + file)) << made.err;
+    expect_success(run_elmo({"eval", run(), data(), "--filter", file, "--quiet"}));
+    write_small_data(folder_, "numbers");
+    const Outcome numbers =
+        run_elmo({"data", "filter", folder_.text("numbers"), "--out", folder_.text("numbers"), "--quiet"});
+    expect_success(numbers);
+    EXPECT_FALSE(contains(numbers.err, "--filter")) << numbers.err;
 }
 
 TEST_F(FirstUse, LabelsThatAreAllKnownAreNoWarning) {
@@ -1491,6 +1558,11 @@ TEST_F(FirstUse, FewRowsToCalibrateOnNameTheFlagThatGivesMore) {
     // Of a file that is the data, a share validates, as in training; a file of validation rows is taken
     // whole.
     const std::string fresh = folder_.write("fresh.csv", csv_rows(300, 800));
+    for (const auto& [rows, found] : std::vector<std::pair<const char*, const char*>>{
+             {"text,labels\na cat,cat\n", "found 1 validation text, so one half is empty"},
+             {"text,labels\na cat,cat\nno animal,\n", "found 0 right and 4 wrong ones in a half of 1 text"}})
+        expect_failure(run_elmo({"calibrate", trained, "--validation", folder_.write("few.csv", rows)}), 1,
+                       {found, "give rows that did not train the run with --validation FILE"});
     const Outcome few = run_elmo({"calibrate", trained, fresh});
     expect_success(few);
     EXPECT_TRUE(contains(few.err, "give rows that did not train the run with --validation FILE")) << few.err;

@@ -209,6 +209,58 @@ TEST_F(Formats, TwoFilesSideBySide) {
     EXPECT_EQ(Dataset::open(quiet(), config("set"), *tokenizer).test().tokens.rows(), 1);
 }
 
+// What train and test rows are usually called.
+TEST_F(Formats, PairsByTheirNames) {
+    int number = 0;
+    const auto rows_of = [&](const Strings& names, const char* named) {
+        const std::string set = fmt::format("set{}", number++);
+        for (const std::string& name : names)
+            write(set + "/" + name,
+                  name.find('r') == name.npos ? "text,labels\nz,b\n" : "text,labels\nx,\"a,b\"\ny,b\n");
+        Config options = config(set + "/" + named);
+        options.test_share = 0;
+        return Dataset::open_labels(quiet(), options).test().rows();
+    };
+    for (const auto& [train, test] :
+         std::vector<std::pair<const char*, const char*>>{{"training.csv", "testing.csv"},
+                                                          {"training.csv", "test.csv"},
+                                                          {"train.csv", "testing.csv"},
+                                                          {"TRAINING.csv", "TESTING.csv"},
+                                                          {"Training_Set.csv", "Test_Set.csv"},
+                                                          {"train1.csv", "test1.csv"},
+                                                          {"mytrain.csv", "mytest.csv"},
+                                                          {"2024train.csv", "2024test.csv"},
+                                                          {"wiki10TrainData2.csv", "wiki10TestData2.csv"},
+                                                          {"trainset.csv", "testset.csv"},
+                                                          {"trainingset.csv", "testset.csv"},
+                                                          {"a-traindata.csv", "a-testdata.csv"},
+                                                          {"trn2.csv", "tst2.csv"}}) {
+        EXPECT_EQ(rows_of({train, test}, train), 1) << train;
+        EXPECT_EQ(rows_of({train, test}, ""), 1) << train;
+    }
+    // Other words.
+    for (const auto& [train, test] :
+         std::vector<std::pair<const char*, const char*>>{{"strain.csv", "test.csv"},
+                                                          {"trains.csv", "tests.csv"},
+                                                          {"trainer.csv", "tester.csv"},
+                                                          {"constraint.csv", "constestt.csv"},
+                                                          {"pretrain.csv", "pretest.csv"},
+                                                          {"train1.csv", "test2.csv"},
+                                                          {"training.csv", "latest.csv"},
+                                                          {"mytrain.csv", "contest.csv"}}) {
+        EXPECT_EQ(rows_of({train, test}, train), 0) << train;
+        EXPECT_TRUE(contains(message([&] { rows_of({train, test}, ""); }), "expected a file named like"));
+    }
+    // A test file is taken for the half of one pair only, and a word of its own goes first.
+    EXPECT_EQ(rows_of({"train.csv", "training.csv", "test.csv"}, "training.csv"), 0);
+    EXPECT_EQ(rows_of({"train.csv", "training.csv", "test.csv"}, "train.csv"), 1);
+    EXPECT_EQ(rows_of({"train.csv", "training_log.csv", "test.csv"}, ""), 1);
+    EXPECT_TRUE(contains(message<ConfigError>([&] {
+                             rows_of({"train1.csv", "train2.csv", "test1.csv", "test2.csv"}, "");
+                         }),
+                         "found several training files (train1.csv, train2.csv)"));
+}
+
 TEST_F(Formats, ZstdIsReadInPlace) {
     write_zst("a.tsv.zst", "one\ta\ntwo\tb\n");
     EXPECT_EQ(open("a.tsv.zst").train().rows(), 2);

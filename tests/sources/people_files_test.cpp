@@ -322,6 +322,19 @@ TEST_F(PeopleFiles, TextsAboutLabels) {
     EXPECT_EQ(rows("brace.tsv"), (Strings{"{x} brace -> | x", "two -> | y"}));
 }
 
+TEST_F(PeopleFiles, ATestFileInAnotherFormatIsLeftOutAndNamed) {
+    write("a/words_train.csv", "text,labels\none,\"a,b\"\ntwo,\"b,c\"\nthree,c\n");
+    EXPECT_FALSE(is_said("a", "left out"));
+    write("a/words_test.jsonl", "{\"text\": \"four\", \"labels\": [\"a\"]}\n");
+    EXPECT_EQ(rows("a"), kRows);
+    EXPECT_TRUE(is_said("a", "words_test.jsonl: it is left out"));
+    EXPECT_TRUE(is_said("a/words_train.csv", "elmo data convert"));
+    write("a/words_train.jsonl", "{\"text\": \"five\", \"labels\": [\"a\"]}\n");
+    EXPECT_FALSE(is_said("a/words_train.csv", "left out"));
+    write("a/words_test.csv", "text,labels\nfour,a\n");
+    EXPECT_FALSE(is_said("a/words_train.csv", "left out"));
+}
+
 TEST_F(PeopleFiles, ColumnsByOtherNames) {
     write("a.csv", "id,Text,Tags\n1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
     EXPECT_EQ(rows("a.csv"), kRows);
@@ -332,6 +345,11 @@ TEST_F(PeopleFiles, ColumnsByOtherNames) {
     EXPECT_TRUE(contains(error("two.csv"),
                          "two.csv:1: expected a header with the columns 'text' and 'labels', found "
                          "'text,tags,category'"));
+    write("c.csv", "title;Klassen (W/F/S)\none;a\n");
+    EXPECT_TRUE(contains(error("c.csv", {{"text_column", "title"}, {"label_column", "Klassen"}}),
+                         "'title' and 'Klassen' (did you mean 'Klassen (W/F/S)'?)"));
+    write("c.csv", "title;Klassen (W);Klassen (F)\none;a;b\n");
+    EXPECT_FALSE(contains(error("c.csv", {{"text_column", "title"}, {"label_column", "Klassen"}}), "mean"));
     EXPECT_TRUE(contains(error("a.csv", {{"text_column", "words"}}), "'words'"))
         << "what is given is not replaced";
 }
@@ -580,6 +598,8 @@ TEST_F(PeopleFiles, ATestFileWithoutLabelsIsLeftOut) {
     write("d/train.csv", "text,labels\none,a\n");
     write("d/test.csv", "text,tags\ntwo,a\n");
     EXPECT_TRUE(contains(error("d/train.csv"), "test.csv:1: expected a header with the columns"));
+    EXPECT_TRUE(contains(error("d/train.csv"), "rename its columns"));
+    EXPECT_FALSE(contains(error("d/train.csv"), "name the columns with")) << "which are those of both files";
     write("e/train.csv", "id,text,genre\n1,one,a\n");
     write("e/test.csv", "id,text,true_genre\n2,two,a\n");
     EXPECT_TRUE(contains(error("e/train.csv", {{"label_column", "genre"}}), "found 'id,text,true_genre'"));

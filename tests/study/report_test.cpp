@@ -48,6 +48,11 @@ TEST_F(ReportPage, ShowsWhatTheEvaluationFinds) {
     EXPECT_EQ(made.page, config.out);
     Evaluation shown = made.evaluation;
     shown.texts_per_second = found.texts_per_second;
+    ASSERT_TRUE(shown.at_threshold);
+    const std::string source = "the default of a report, of raw probabilities";
+    EXPECT_EQ(shown.at_threshold->source, source);  // nobody gave it
+    EXPECT_NE(read_text(temp / "run/label_scores.jsonl").find(source), std::string::npos);
+    shown.at_threshold->source = found.at_threshold->source;
     EXPECT_EQ(to_json(shown), to_json(found));
     const std::string page = read_text(config.out);
     for (const char* part : {"id=\"scores\"", "id=\"answers\"", "id=\"labels\"", "id=\"worst_labels\"",
@@ -70,6 +75,18 @@ TEST_F(ReportPage, OfACalibratedRunIsAtItsThreshold) {
     ASSERT_TRUE(made.evaluation.at_threshold);
     EXPECT_EQ(made.evaluation.at_threshold->threshold, fitted.f1_threshold);
     EXPECT_EQ(read_text(config.out).find("The run is not calibrated"), std::string::npos);
+}
+
+TEST_F(ReportPage, OfStoredScoresSpeaksOfNoProbabilities) {
+    Config scoring = config;
+    scoring.save_predictions = temp / "scores.txt";
+    evaluate(quiet(), run(), resolve_for_run(run(), scoring));
+    config.predictions = scoring.save_predictions;
+    config.threshold = 0.3;
+    report(quiet(), "", config, "elmo report");
+    const std::string page = read_text(config.out);
+    EXPECT_NE(page.find("answers above a threshold of 0.3 (given, of stored scores)"), std::string::npos);
+    EXPECT_EQ(page.find("probabilit"), std::string::npos) << page.substr(page.find("probabilit"), 100);
 }
 
 TEST_F(ReportPage, DoesNotReplaceAFileUnasked) {

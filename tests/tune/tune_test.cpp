@@ -85,6 +85,8 @@ TEST_F(Tune, WritesARecipeAndSaysTheGain) {
     EXPECT_FALSE(result.interrupted);
     EXPECT_GE(result.trials, 4 + 2 + 1);
     EXPECT_GE(result.best_score, result.default_score);
+    EXPECT_TRUE(result.whole);
+    EXPECT_NE(result.verdict.find("a gain of"), std::string::npos) << result.verdict;
     EXPECT_TRUE(fs::exists(result.html));
     Config tuned;
     load_recipe(tuned, result.recipe);
@@ -108,6 +110,51 @@ TEST_F(Tune, TheRecipeHoldsWhatWasSearchedWith) {
     EXPECT_EQ(tuned.data, "");
     EXPECT_EQ(tuned.out, "");
     EXPECT_EQ(tuned.validation, Config().validation);
+}
+
+// A candidate with twice the epochs has trained twice as long in the first round: its score is no gain.
+TEST_F(Tune, StoppedInItsFirstRoundComparesEqualLengthsAndTellsNoGain) {
+    request.config.steps = 0;
+    request.config.epochs = kAuto;
+    request.config.batch_size = 16;
+    request.trials = 6;  // epochs and dropout are varied
+    request.config.eval_every = 1000;
+    const Config defaults = [&] {
+        Config config = request.config;
+        config.encoder = "bag";
+        return with_usual_numbers(config);
+    }();
+    const std::vector<Candidate> candidates = make_candidates(request.config, defaults, false, 6);
+    tune(quiet(), request);
+    // As if the search had ended with its first round, where those with other epochs were better.
+    const fs::path trials = fs::path(request.config.out) / "trials";
+    std::size_t others = 0;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        const bool other = candidates[i].name().find("epochs") != std::string::npos;
+        others += other;
+        const fs::path file = trials / fmt::format("{}-0.json", i);
+        std::string json = read_text(file);
+        const std::size_t at = json.find("\"score\": ") + 9, end = json.find(',', at);
+        write_text(file, json.replace(at, end - at, fmt::format("{}.5", (other ? 70 : 60) + i)));
+        for (const char* round : {"1", "2"}) fs::remove(trials / fmt::format("{}-{}.json", i, round));
+    }
+    ASSERT_GT(others, 0u);
+    ASSERT_LT(others + 1, candidates.size());
+    request.config.resume = true;
+    const std::atomic<bool> stopped = true;
+    const TuneResult result = tune(quiet().with_stop(stopped), request);
+    EXPECT_EQ(result.trials, 6);
+    EXPECT_EQ(result.best.find("epochs"), std::string::npos) << result.best;
+    EXPECT_LT(result.best_score, 70);
+    EXPECT_EQ(result.default_score, 60.5);
+    EXPECT_FALSE(result.whole);
+    for (const std::string& said : {result.verdict, read_text(result.recipe), read_text(result.html)}) {
+        EXPECT_EQ(said.find("a gain of"), std::string::npos) << said;
+        EXPECT_NE(said.find(fmt::format("the defaults 60.50, after {:.4g} of {:.4g} epochs ({} candidate",
+                                        0.25 * defaults.epochs, double(defaults.epochs), others)),
+                  std::string::npos)
+            << said;
+    }
 }
 
 TEST_F(Tune, GoesOnWhereItWasStopped) {

@@ -38,8 +38,12 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
         const Config of_run = Checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead).config();
         chosen = with_scored_split(with_run_reading(config, of_run), of_run);
         if (chosen.split == "test") {
-            for (const OptionKey key : {OptionKey("test_share"), OptionKey("equal_texts")})
+            for (const OptionKey key : {OptionKey("test_share"), OptionKey("equal_texts")}) {
+                if (given(config, key)) continue;
                 set_option(config, key, get_option(chosen, key));
+                // For the other run it counts as given, but nobody typed it.
+                mark_option(config, key, Origin::kRecipe, "the recipe of " + run);
+            }
             break;
         }
     }
@@ -55,6 +59,18 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
         config.data, first, second));
 }
 
+// Messages say "this run" of the one that is scored: here there are two.
+Context naming(const Context& context, const std::string& run) {
+    Sinks sinks = context.sinks();
+    sinks.message = [message = sinks.message, run](Severity severity, std::string_view text) {
+        constexpr std::string_view kThis = "this run";
+        std::string named(text);
+        if (const std::size_t at = named.find(kThis); at != named.npos) named.replace(at, kThis.size(), run);
+        if (message) message(severity, named);
+    };
+    return context.with_sinks(std::move(sinks));
+}
+
 // Reads the data as both runs do, before one of them is ranked: the other may not be able to, or have no
 // threshold.
 void require_readable(const Context& context, const std::string& first, const std::string& second,
@@ -62,10 +78,19 @@ void require_readable(const Context& context, const std::string& first, const st
     if (!ranks_of(context).is_first()) return;
     const Config as_first = resolve_for_run(first, config), as_second = resolve_for_run(second, config);
     Checkpoint one(first, as_first.checkpoint), other(second, as_second.checkpoint);
-    scoring_threshold(context, as_first, one);
-    scoring_threshold(context, as_second, other);
-    const std::int64_t of_first = ScoredRun(context, first, std::move(one), as_first).num_rows(),
-                       of_second = ScoredRun(context, second, std::move(other), as_second).num_rows();
+    const auto require_threshold = [&](const std::string& run, const Config& as_run, const Checkpoint& read) {
+        try {
+            scoring_threshold(context, as_run, read);
+        } catch (const ConfigError& error) {
+            throw ConfigError(fmt::format("{}: {}", run, error.what()));
+        }
+    };
+    require_threshold(first, as_first, one);
+    require_threshold(second, as_second, other);
+    const std::int64_t of_first =
+        ScoredRun(naming(context, first), first, std::move(one), as_first).num_rows();
+    const std::int64_t of_second =
+        ScoredRun(naming(context, second), second, std::move(other), as_second).num_rows();
     if (of_first != of_second) refuse_other_rows(config, of_first, of_second);
 }
 
@@ -77,8 +102,8 @@ Comparison compare(const Context& given_context, const std::string& first, const
     const Context context = with_said_once(given_context, "");  // both read the same data
     const Config config = with_shared_rows(given, first, second);
     require_readable(context, first, second, config);
-    const DetailedEvaluation a = evaluate_in_detail(context, first, config),
-                             b = evaluate_in_detail(context, second, config);
+    const DetailedEvaluation a = evaluate_in_detail(naming(context, first), first, config),
+                             b = evaluate_in_detail(naming(context, second), second, config);
     if (a.rows_hash != b.rows_hash)
         refuse_other_rows(config, a.evaluation.num_samples, b.evaluation.num_samples);
     keep_scores(context, first, config, a.evaluation);

@@ -70,6 +70,15 @@ std::span<const ScoredLabel> Threshold::answered(std::span<const ScoredLabel> ra
     return kept;
 }
 
+namespace {
+
+// A report chooses one where nobody does.
+std::string source_of_threshold(const Config& config, const char* kind) {
+    return fmt::format("{}, {}", given(config, "threshold") ? "given" : reason_of(config, "threshold"), kind);
+}
+
+}  // namespace
+
 std::optional<Threshold> scoring_threshold(const Context& context, const Config& config,
                                            const Checkpoint& checkpoint) {
     const auto stored = config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint);
@@ -81,7 +90,7 @@ std::optional<Threshold> scoring_threshold(const Context& context, const Config&
                          fmt::format("calibrated: {} labels have their own, the others the common one",
                                      with_commas(cuts.own()))};
     }
-    if (config.threshold > 0) return Threshold{config.threshold, platt, std::string("given, ") + kind};
+    if (config.threshold > 0) return Threshold{config.threshold, platt, source_of_threshold(config, kind)};
     if (config.threshold == 0 && !stored) {
         refuse_without_threshold(config, "give --threshold, or run 'elmo calibrate RUN' first");
         return std::nullopt;
@@ -99,7 +108,8 @@ std::optional<Threshold> scoring_threshold(const Config& config) {
         throw ConfigError(
             "threshold: -1 needs a calibrated run, and stored predictions have none; give a number from 0 to "
             "1");
-    if (config.threshold > 0) return Threshold{config.threshold, std::nullopt, "given, of stored scores"};
+    if (config.threshold > 0)
+        return Threshold{config.threshold, std::nullopt, source_of_threshold(config, "of stored scores")};
     refuse_without_threshold(config, "give --threshold");
     return std::nullopt;
 }

@@ -78,12 +78,23 @@ void refuse_repeated_columns(const Record& header, const TableShape& shape) {
         fail(header, "each column once", repeated, "rename one of them");
 }
 
+// "Klassen (W/F/S)" for "Klassen"; "" where no name begins with it, or several do.
+std::string longer_name(const std::string& name, const std::vector<std::string>& names) {
+    const auto begins = [&](const std::string& other) { return other.starts_with(name); };
+    return std::ranges::count_if(names, begins) == 1 ? *std::ranges::find_if(names, begins) : std::string();
+}
+
 // What is most likely meant by those columns that are not among the names; "" where nothing is.
 std::string meant_columns(const std::vector<std::string>& wanted, const std::vector<std::string>& names) {
     std::string meant;
-    for (const std::string& name : wanted)
-        if (std::find(names.begin(), names.end(), name) == names.end() && columns_inside(name, names).empty())
-            meant += did_you_mean(name, names);
+    for (const std::string& name : wanted) {
+        if (std::find(names.begin(), names.end(), name) != names.end() ||
+            !columns_inside(name, names).empty())
+            continue;
+        const std::string near = did_you_mean(name, names), longer = longer_name(name, names);
+        meant +=
+            near.empty() && !longer.empty() ? fmt::format(" (did you mean '{}'?)", quoted(longer)) : near;
+    }
     return meant;
 }
 
@@ -109,7 +120,8 @@ std::string delimiter_advice(const std::filesystem::path& file, Layout layout, c
 }
 
 // What is most likely wrong with a first line that lacks the columns.
-std::string header_advice(const Layout& layout, std::string_view line, const TableShape& shape) {
+std::string header_advice(const std::filesystem::path& file, const Layout& layout, std::string_view line,
+                          const TableShape& shape) {
     if (line.find('\0') != line.npos) return "it looks like UTF-16: convert the file to UTF-8";
     if (!layout.table.latin1 && find_invalid_utf8(line) != line.npos && looks_like_latin1(line))
         return "it looks like Latin-1: read it with --encoding latin-1";
@@ -123,6 +135,11 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
         return joined;
     if (const std::string one = one_column_advice(layout.label_column, shape.names, "column"); !one.empty())
         return one;
+    if (file != layout.train.text && !layout.train.text.empty())
+        return fmt::format(
+            "it is read with the columns of {}: rename its columns, or move it elsewhere and score it by "
+            "itself with 'elmo eval RUN FILE --text-column ... --label-column ...'",
+            layout.train.text.string());
     return layout.label_column.empty()
                ? "name the column with --text-column"
                : "name the columns with --text-column and --label-column ('*' for one column of 0 and 1 per "
@@ -151,7 +168,7 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
                      wanted.size() == 1 ? "" : "s", list_of(wanted)) +
              meant_columns(wanted, shape.names),
          fmt::format("'{}'", quoted(first.bytes)),
-         other.empty() ? header_advice(layout, first.bytes, shape) : other);
+         other.empty() ? header_advice(file, layout, first.bytes, shape) : other);
 }
 
 // Whether a column that is looked for is there: then the first line is a header, with another one missing.
