@@ -124,7 +124,6 @@ std::optional<std::string_view> piece_of_name(const Dataset& data) {
 // that the file may have been read with what stands between few of them.
 bool are_joined(const Dataset& data, const Tally& tally, std::size_t separator) {
     constexpr std::int64_t kManyLabels = 200'000;  // above, looking takes too long
-    constexpr std::ptrdiff_t kManyParts = 8;
     if (kSeparators[separator] == '/' || 10 * tally.with[separator] < data.num_labels() ||
         data.num_labels() > kManyLabels)
         return false;

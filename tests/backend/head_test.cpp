@@ -13,7 +13,7 @@ std::string describe(const HeadShape& s, DType storage, const std::string& kind)
 
 // One step of weights `before`. `tight`: the bounds must leave most rounded weights one right value.
 void check_step(const Tensor& x, const Tensor& before, double share, const std::string& kind, bool tight,
-                Rng& rng, bool weighted = false) {
+                Rng& rng, bool weighted = false, NoiseKind kind_of_noise = NoiseKind::kIndependent) {
     const HeadShape s{x.rows(), x.cols(), before.rows()};
     const DType storage = before.dtype();
     auto positives = random_positives(s, share, rng);
@@ -23,7 +23,8 @@ void check_step(const Tensor& x, const Tensor& before, double share, const std::
     Workload workload = head_workload(s, storage, 1);
     workload.weighted = weighted;
     Reserved tested(make_tested_backend(kind), workload);
-    const HeadStep op = head_op(x, w, positives, dx);
+    HeadStep op = head_op(x, w, positives, dx);
+    op.noise = kind_of_noise;
     const HeadStepResult result = tested->head_step(op);
     const HeadBounds bounds(x, before, op);
     EXPECT_LE(std::abs(result.loss_sum - bounds.loss()), bounds.loss_error());
@@ -32,7 +33,7 @@ void check_step(const Tensor& x, const Tensor& before, double share, const std::
     for (std::int64_t l = 0; l < s.labels; ++l)
         for (std::int64_t d = 0; d < s.width; ++d) {
             const auto [low, high] = bounds.weight(l, d);
-            const std::uint16_t noise = noise16(op.rounding, l, d);
+            const std::uint16_t noise = rounding_noise(op.noise, op.rounding, l, d);
             const double a = rounded(storage, low, noise), b = rounded(storage, high, noise);
             ASSERT_TRUE(a <= w(l, d) && w(l, d) <= b)
                 << "w(" << l << ", " << d << ") = " << w(l, d) << ", expected " << a << " to " << b;
@@ -73,25 +74,30 @@ TEST(HeadStep, WithinBoundsFromFp32Input) {
 }
 
 // Logits of many terms: coarse numbers make them exact, so that the bounds stay tight; then any numbers.
+// Every other case has noise that all labels share.
 TEST(HeadStep, WithinBoundsInTiles) {
     Rng rng(44);
+    std::size_t storages = 0, cases = 0;
     for (const std::string& kind : head_products())
-        for (const DType storage : kHeadStorages)
+        for (const DType storage : kHeadStorages) {
+            cases = ++storages;
             for (const HeadShape& s : tiled_shapes()) {
+                const NoiseKind noise = cases++ % 2 == 0 ? NoiseKind::kIndependent : NoiseKind::kSharedSteps;
                 if (repeats(kind, storage) || skips_tiles(storage)) continue;
                 SCOPED_TRACE(describe(s, storage, kind));
                 const DType input = storage == DType::kF32 ? DType::kF32 : DType::kBf16;
                 const auto x = make_coarse_input("x", input, s.batch, s.width, rng);
                 const auto w = make_coarse_input("w before", storage, s.labels, s.width, rng);
-                check_step(*x, *w, 0.05, kind, s.batch < 256,
-                           rng);  // long sums of any size leave roundings open
+                check_step(*x, *w, 0.05, kind, s.batch < 256, rng, false,
+                           noise);  // long sums of any size leave roundings open
                 if (s.batch * s.width * s.labels < 2000000) {
                     const auto any_x = make_input("x", DType::kBf16, s.batch, s.width, rng);
                     const auto any_w = make_input("w before", storage, s.labels, s.width, rng, 0.1);
-                    check_step(*any_x, *any_w, 0.05, kind, false, rng);
+                    check_step(*any_x, *any_w, 0.05, kind, false, rng, false, noise);
                 }
                 if (testing::Test::HasFatalFailure()) return;
             }
+        }
 }
 
 TEST(HeadStep, WeightedPositivesWithinBounds) {
@@ -238,10 +244,11 @@ Outcome run_step(const HeadShape& s, DType storage, const std::string& kind, std
 }
 
 // Weights, dx and loss, bit for bit. There are more tiles than slices that dx is summed in: 20 of 256 labels
-// on a CPU, 157 of 128 on a GPU, whose matrix instructions need the second shape.
+// on a CPU, 157 of 128 on a GPU, whose matrix instructions need the second shape. The third has more than
+// Hopper's teams take at a time.
 TEST(HeadStep, ChunksAndRunsAndThreadsDoNotMatter) {
-    const HeadShape shapes[] = {{9, 11, 5003}, {130, 128, 20011}, {520, 768, 6001}};
-    for (const HeadShape& s : std::span(shapes).first(kTestsGpu ? 3 : 1))
+    const HeadShape shapes[] = {{9, 11, 5003}, {130, 128, 20011}, {100, 256, 36011}, {520, 768, 6001}};
+    for (const HeadShape& s : std::span(shapes).first(kTestsGpu ? 4 : 1))
         for (const std::string& kind : head_products())
             for (const DType storage : kHeadStorages) {
                 if (repeats(kind, storage)) continue;
