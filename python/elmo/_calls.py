@@ -33,7 +33,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
         label_names names.
     test, validation : rows for scoring and for choosing the best checkpoint, as a pair (texts, labels) or a table;
         without test, a share of the rows is held out (test_share); validation may also be a share, or a file in the
-        format of data (JSON lines, Parquet or Arrow beside rows from memory).
+        format of data (JSON lines, Parquet or Arrow beside rows from memory). Matrices in the place of their labels
+        have the columns of labels, which label_names names.
     out : the folder of the run; without it, a temporary one that goes with the Run.
     recipe : name or file of a recipe, or several; options win over it.
     progress : a tqdm bar; None: where there is a terminal or a notebook.

@@ -151,17 +151,19 @@ class Run:
         data, texts, labels : the rows that the run was trained on, as of train: of a run that was trained on rows from
             memory and opened again, which has them no more
         validation : other rows, all of which are taken, as of train: they should not have trained the run
+        label_names : the columns of a matrix of labels, here or in validation
         """
         config, validation = make_config("c", options), opened(validation)
         for table in (data, validation if is_rows(validation) else None):
             if table is not None:
                 set_columns_of_run(config, self, table, options)
-        refuse_labels_alone(texts, labels, label_names)
+        of_validation = isinstance(validation, tuple) and len(validation) == 2 and is_matrix(validation[1])
+        refuse_labels_alone(texts, labels, None if of_validation else label_names)
         kept = list(self._kept)
         if data is not None or texts is not None:
             kept = set_data(config, data, texts, labels, None, validation, label_names)
         else:
-            kept += set_validation(config, validation, False)
+            kept += set_validation(config, validation, False, label_names)
             set_own_data(config, self)
         self._opened = None  # not two models at a time; it would be opened again anyway
         listener = Listener(progress)

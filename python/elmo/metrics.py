@@ -12,7 +12,7 @@ from typing import Any, Iterable
 import numpy as np
 
 from elmo import _core
-from elmo._inputs import column_list, dense_matrix, describe, is_matrix, iterate, listed_names
+from elmo._inputs import column_list, dense_matrix, describe, has_names, is_matrix, iterate, listed_names
 
 __all__ = ["inverse_propensity", "ndcg", "precision", "psndcg", "psprecision", "recall", "scores"]
 
@@ -108,11 +108,6 @@ def check_columns(predicted: Any, truth: Any) -> None:
                         + ("; a run numbers its labels in its own order: to_csr(columns=...) gives them in yours"
                            if of_run else "; label numbers, the best first, are given as an array (to_numpy())"
                            if is_frame(predicted) else ""))
-
-
-def has_names(frame: Any) -> bool:
-    """Of its columns; pandas numbers those that nobody named."""
-    return type(frame.columns).__name__ != "RangeIndex"
 
 
 def in_columns_of(truth: Any, predicted: Any) -> Any:
