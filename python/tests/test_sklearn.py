@@ -60,6 +60,22 @@ def test_a_frame_of_flags(texts, matrix):
     assert model.score(texts, frame) == dense.score(texts, y)
 
 
+@pytest.mark.parametrize("numbered", [False, True])
+def test_validation_has_the_columns_of_fit(texts, matrix, numbered):
+    pandas = pytest.importorskip("pandas")
+    y, names = matrix
+    names = list(range(len(names)))[::-1] if numbered else names
+    short, new = SMALL | dict(epochs=2), slice(150, None)
+    dense = ElmoClassifier(**short, validation=(texts[new], y[new])).fit(texts[:150], y[:150])
+    frame = pandas.DataFrame(y, columns=names)
+    for other in (frame.iloc[new], frame.iloc[new][names[::-1]], y[new]):
+        model = ElmoClassifier(**short, validation=(texts[new], other), threshold=-1).fit(texts[:150], frame.iloc[:150])
+        assert model._run.result.best_score == dense._run.result.best_score > 0
+        assert model.score(texts[new], other) == dense.score(texts[new], y[new])
+    with pytest.raises(elmo.DataError, match=r"validation\[1\]: expected a matrix of 0 and 1 with 9 columns, as in fit, found 4"):
+        ElmoClassifier(**short, validation=(texts, y[:, :4])).fit(texts, y)
+
+
 def test_score_wants_the_form_of_fit(texts, labels, matrix):
     """Names beside the columns of a matrix would all be labels that are never answered."""
     y, _ = matrix
