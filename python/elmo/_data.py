@@ -148,6 +148,17 @@ def set_validation(config: Config, validation: Any, beside_memory: bool, label_n
     return []
 
 
+def set_validation_alone(config: Config, validation: Any, label_names: Any) -> list[Rows]:
+    """Rows to calibrate a run with, as a data set of their own: none of those that trained it is needed, in whatever format
+    they were."""
+    rows = new_rows(config)
+    add_any(rows, validation, config, False, "validation", label_names)
+    rows.finish(config)
+    config.set("validation", os.path.join(config.get("data"), "train.jsonl"))
+    config.set("test_share", "0")
+    return [rows]
+
+
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
              label_names: Any = None) -> list[Rows]:
     """Sets the data set of the configuration; returns what has to live as long as it is used."""

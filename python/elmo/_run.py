@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from elmo import _core
 from elmo._config import document, make_config
 from elmo._data import (has_splits, is_rows, refuse_labels_alone, set_columns_of_run, set_data, set_validation,
-                        test_of)
+                        set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, open_run
@@ -150,7 +150,8 @@ class Run:
 
         data, texts, labels : the rows that the run was trained on, as of train: of a run that was trained on rows from
             memory and opened again, which has them no more
-        validation : other rows, all of which are taken, as of train: they should not have trained the run
+        validation : other rows, all of which are taken, as of train: they should not have trained the run. A pair or a table
+            needs none of the rows that did.
         label_names : the columns of a matrix of labels, here or in validation
         """
         config, validation = make_config("c", options), opened(validation)
@@ -160,15 +161,19 @@ class Run:
         of_validation = isinstance(validation, tuple) and len(validation) == 2 and is_matrix(validation[1])
         refuse_labels_alone(texts, labels, None if of_validation else label_names)
         kept = list(self._kept)
-        if data is not None or texts is not None:
+        if is_rows(validation):
+            kept = set_validation_alone(config, validation, label_names)
+        elif data is not None or texts is not None:
             kept = set_data(config, data, texts, labels, None, validation, label_names)
         else:
-            kept += set_validation(config, validation, False, label_names)
+            kept += set_validation(config, validation, False)
             set_own_data(config, self)
         self._opened = None  # not two models at a time; it would be opened again anyway
         listener = Listener(progress)
         try:
             return from_json(_core.calibrate(listener, self.path, config))
+        except _core.DataError as error:
+            raise names_missing(error, validation[1] if of_validation else labels, label_names) or error from None
         finally:
             listener.close()
             del kept
@@ -200,6 +205,14 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
                progress: bool | None, options: Any) -> Result:
     page = {"out": path_of(out, "out", "a file for the page"), "overwrite": "true" if overwrite else "false"}
     return evaluate_run(run, data, texts, labels, label_names, progress, options, _core.report, page)
+
+
+def names_missing(error: _core.DataError, labels: Any, label_names: Any) -> _core.DataError | None:
+    """What is meant by an error about labels that a matrix without names has."""
+    if is_matrix(labels) and label_names is None and "these are not the labels of the run" in str(error):
+        return _core.DataError("label_names: expected the names of the columns of labels, found none; give those that the run "
+                               "was trained with")
+    return None
 
 
 def set_own_data(config: _core.Config, run: Any) -> None:
@@ -250,10 +263,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     try:
         result = from_json(call(listener, folder_of(run), config))
     except _core.DataError as error:
-        if is_matrix(labels) and label_names is None and "these are not the labels of the run" in str(error):
-            raise _core.DataError("label_names: expected the names of the columns of labels, found none; give those that the "
-                                  "run was trained with") from None
-        raise
+        raise names_missing(error, labels, label_names) or error from None
     finally:
         listener.close()
     protocol = result["protocol"]

@@ -186,10 +186,47 @@ def test_calibration_on_other_rows(texts, labels, tmp_path):
     assert titled.calibrate(validation=tmp_path / "new.parquet").a == fit.a
     run.save(tmp_path / "saved")
     assert elmo.Run(tmp_path / "saved").calibrate(texts=texts, labels=labels, validation=new).a == fit.a
-    with pytest.raises(elmo.DataError, match="rows from memory: expected validation rows in the format of the data, csv"):
-        file = tmp_path / "rows.csv"
-        file.write_text("text,labels\n" + "".join(f"{text},{row[1]}\n" for text, row in zip(texts, labels)))
-        elmo.train(file, out=tmp_path / "run", **SMALL | dict(epochs=1)).calibrate(validation=new)
+
+
+def files_of(folder, texts, labels):
+    """The same rows in formats that have other columns than rows from memory, or none."""
+    sparse = pytest.importorskip("scipy.sparse")
+    names = sorted({row[1] for row in labels})
+    (folder / "rows.csv").write_text("title,topic\n" + "".join(f"{text},{row[1]}\n" for text, row in zip(texts, labels)))
+    (folder / "rows.txt").write_text("".join(f"__label__{row[1]} {text}\n" for text, row in zip(texts, labels)))
+    for pecos in (folder / "pecos", folder / "numbered"):
+        pecos.mkdir()
+        (pecos / "X.trn.txt").write_text("".join(text + "\n" for text in texts))
+        sparse.save_npz(pecos / "Y.trn.npz", sparse.csr_matrix([[float(name == row[1]) for name in names] for row in labels]))
+    (folder / "pecos" / "output-items.txt").write_text("".join(name + "\n" for name in names))
+    return names
+
+
+def test_calibration_of_any_run_on_rows_from_memory(texts, labels, tmp_path, caplog):
+    pandas = pytest.importorskip("pandas")
+    names = files_of(tmp_path, texts, labels)
+    new_texts, both = rows(120, seed=9)
+    new = [row[1] for row in both]
+    numbers = [names.index(name) for name in new]
+    expected = None
+    for data, columns in (("rows.csv", dict(text_column="title", label_column="topic")), ("rows.txt", {}), ("pecos", {})):
+        run = elmo.train(tmp_path / data, test_share=0, **columns, **SMALL | dict(epochs=3))
+        caplog.clear()
+        fit = run.calibrate(validation=(new_texts, new))
+        expected = expected or fit
+        assert not caplog.records and fit.rows == 120 and fit.a == expected.a
+        if columns:
+            assert run.calibrate(validation=pandas.DataFrame({"title": new_texts, "topic": new})).a == fit.a
+    matrix = np.eye(len(names), dtype=int)[numbers]
+    with pytest.raises(elmo.DataError, match="label_names: expected the names of the columns of labels, found none"):
+        run.calibrate(validation=(new_texts, matrix))
+    assert run.calibrate(validation=(new_texts, matrix), label_names=names).a == expected.a
+    run = elmo.train(tmp_path / "numbered", test_share=0, **SMALL | dict(epochs=3))  # its labels have no names
+    for given in (numbers, matrix):
+        assert run.calibrate(validation=(new_texts, given)).a == expected.a
+    assert run.evaluate(texts=new_texts, labels=matrix)["P@1"] == run.evaluate(texts=new_texts, labels=numbers)["P@1"] > 50
+    elmo.train(texts=texts, labels=[row[1] for row in labels], test_share=0, out=tmp_path / "run", **SMALL | dict(epochs=3))
+    assert elmo.Run(tmp_path / "run").calibrate(validation=(new_texts, new)).a == expected.a
 
 
 def test_calibration(texts, labels):
