@@ -201,8 +201,9 @@ class Predictor:
         parts = [self._core.embed(chunk, first) for first, chunk in numbered(texts)]
         return np.concatenate(parts) if parts else self._core.embed([], 0)
 
-    def explain(self, text: str, labels: Any = None, top: int = 3) -> Result:
-        """Which words of a text carried its `top` labels, or these labels, by name or number.
+    def explain(self, text: str, labels: Any = None, top: int | None = None) -> Result:
+        """Which words of a text carried its `top` (3) best labels, or these labels, by name or number, all of them or the
+        `top` best.
 
         The result has `words` (word, begin, end: it is text[begin:end]) and `labels`: the answers, with the
         `effects` of the words. An effect is the label's score less its score in the text without that word: above 0,
@@ -210,7 +211,10 @@ class Predictor:
         """
         if not isinstance(text, str):
             raise _core.DataError(f"text: expected a str, found {describe(text)}")
-        result = from_json(self._core.explain([text], listed(labels, "labels"), int(top)))
+        if top is not None and labels is None and top > self._core.top:
+            raise _core.ConfigError(f"top: expected up to {self._core.top} labels, as this Predictor answers with, found {top}; "
+                                    f"open it with top={top}")
+        result = from_json(self._core.explain([text], listed(labels, "labels"), top))
         if not text.isascii():  # the library counts bytes
             begins = np.frombuffer(text.encode(), np.uint8) & 0xC0 != 0x80
             place = np.concatenate([[0], np.cumsum(begins)])

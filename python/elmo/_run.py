@@ -128,8 +128,10 @@ class Run:
         """The vectors that the run's encoder makes of the texts, a row per text."""
         return self.predictor(**options).embed(texts)
 
-    def explain(self, text: str, labels: Any = None, top: int = 3, **options: Unpack[PredictOptions]) -> Result:
+    def explain(self, text: str, labels: Any = None, top: int | None = None, **options: Unpack[PredictOptions]) -> Result:
         """Which words of a text carried its labels: see Predictor.explain."""
+        if top is not None and labels is None and top > int(_core.Config().get("top")):
+            options["top"] = top  # else what predict opened serves
         return self.predictor(**options).explain(text, labels, top)
 
     def evaluate(self, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,

@@ -305,10 +305,25 @@ def test_explanations_are_the_programs(run):
     for label in explained.labels:
         strongest = max(range(len(explained.words)), key=lambda i: label.effects[i])
         assert explained.words[strongest].word in label.name
-    with pytest.raises(elmo.ConfigError, match="top: expected 1 to 5 labels, found 9"):
-        run.explain(text, top=9)
     with pytest.raises(elmo.DataError, match="text: expected a str, found 7"):
         run.explain(7)
+
+
+def test_explained_labels_are_all_that_were_asked_for(run, labels):
+    asked = sorted({name for row in labels for name in row})[:7]
+    text = "a green house by the river"
+    expected = run.predict_among([text], asked, top=7).names[0]
+    for explained in (run.explain(text, asked), run.explain(text, asked, top=7), elmo.Predictor(run, top=2).explain(text, asked)):
+        assert [label.name for label in explained.labels] == expected
+        alone = {name: run.explain(text, [name]).labels[0].effects for name in asked}
+        assert all(label.effects == alone[label.name] for label in explained.labels)
+    assert [label.name for label in run.explain(text, asked, top=2).labels] == expected[:2]
+    flags = [word for name in asked for word in ("--label", name)]
+    program = elmo_program("explain", run.path, "--text", text, "--json", *flags)
+    assert [label["name"] for label in json.loads(program.stdout)["labels"]] == expected
+    assert len(run.explain(text, top=9).labels) == 9 and len(run.explain(text).labels) == 3
+    with pytest.raises(elmo.ConfigError, match="top: expected up to 2 labels, as this Predictor.*open it with top=9"):
+        elmo.Predictor(run, top=2).explain(text, top=9)
 
 
 def test_the_report_is_the_programs(tmp_path, texts, labels):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import SMALL
 
 import elmo
 
@@ -98,6 +99,18 @@ def test_the_description_holds(run, tmp_path):
                                "--no-color"], capture_output=True, text=True, cwd=tmp_path, check=False)
         assert ask(server, "v1/predict", {"text": "still there"})["answers"]
     assert done.returncode == 0, done.stdout[-6000:]
+
+
+def test_explained_labels_have_a_limit():
+    names = [f"label {i}" for i in range(120)]
+    run = elmo.train(texts=[f"text {name}" for name in names], labels=names, test_share=0, **SMALL | dict(epochs=1))
+    with elmo.serve(run, port=0, threads=1) as server:
+        assert len(ask(server, "v1/explain", {"text": "a text", "labels": names[:100]})["labels"]) == 100
+        assert len(ask(server, "v1/explain", {"text": "a text", "labels": names, "top": 7})["labels"]) == 7
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            ask(server, "v1/explain", {"text": "a text", "labels": names})
+    assert "labels: expected up to 100 labels to explain, found 120" in json.load(refused.value)["error"]
+    assert len(run.explain("a text", names).labels) == 120
 
 
 def test_one_token_is_a_list_too(run):
