@@ -3,6 +3,7 @@
 #include "elmo/predictor.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -25,11 +26,34 @@ namespace {
 
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+// Messages from whatever thread, until Python takes them after the call: so nobody waits for the GIL while
+// he holds a lock, and a handler of Python's logging may use the predictor.
+class Messages {
+  public:
+    using Message = std::pair<int, std::string>;  // severity and text
+    Sinks sinks() {
+        Sinks sinks;
+        sinks.message = [this](Severity severity, std::string_view text) {
+            const std::lock_guard lock(mutex_);
+            messages_.emplace_back(static_cast<int>(severity), text);
+        };
+        return sinks;
+    }
+    std::vector<Message> take() {
+        const std::lock_guard lock(mutex_);
+        return std::exchange(messages_, {});
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<Message> messages_;
+};
+
 class SharedPredictor {
   public:
     SharedPredictor(const std::string& run, const Config& config, std::vector<std::string> labels,
                     std::vector<std::string> without)
-        : predictor_(Context({.sinks = silent()}), run, resolve_for_run(run, config),
+        : predictor_(Context({.sinks = messages_.sinks()}), run, resolve_for_run(run, config),
                      {.label_list = std::move(labels), .without_list = std::move(without)}) {}
 
     // Offsets of the texts' answers, then labels, scores and probabilities of the answers one after another;
@@ -75,6 +99,7 @@ class SharedPredictor {
     }
 
     const Predictor& get() const { return predictor_; }
+    std::vector<Messages::Message> take_messages() { return messages_.take(); }
 
   private:
     template <typename Predict>
@@ -101,6 +126,7 @@ class SharedPredictor {
     }
 
     std::mutex mutex_;
+    Messages messages_;  // before the predictor, which writes to it
     Predictor predictor_;
 };
 
@@ -138,6 +164,8 @@ void bind_predictor(nb::module_& module) {
             "label_name",
             [](const SharedPredictor& p, std::int64_t label) { return p.get().label_name(label); },
             nb::arg("label"))
+        .def("take_messages", &SharedPredictor::take_messages,
+             "Severities and texts of what was said since the last call.")
         .def_prop_ro("top", [](const SharedPredictor& p) { return p.get().top(); })
         .def_prop_ro("num_labels", [](const SharedPredictor& p) { return p.get().num_labels(); })
         .def_prop_ro("num_answers", [](const SharedPredictor& p) { return p.get().num_answers(); })

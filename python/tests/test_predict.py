@@ -1,5 +1,6 @@
 """Predictor, evaluation, tokenizer: equal to what the program prints."""
 import json
+import logging
 import pickle
 import threading
 
@@ -258,6 +259,34 @@ def test_answers_that_a_threshold_cuts_are_a_warning(caplog):
         assert len(run.predict(["all of them", "something else"], threshold=0.5, top=120)[0]) == 120
         assert len(run.predict(["all of them"], top=3)[0]) == 3
         assert not caplog.records
+
+
+def test_messages_of_predictions_go_to_the_logger(texts, labels, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "elmo")
+    run = elmo.train(texts=texts, labels=labels, **SMALL | dict(epochs=1))
+    run.index(texts=texts, labels=labels)
+    caplog.clear()
+
+    class Asks(logging.Handler):  # of the same predictor: nothing is locked meanwhile
+        def emit(self, record):
+            run.predict(["a red apple"])
+
+    handler = Asks()
+    logging.getLogger("elmo").addHandler(handler)
+    try:
+        for top in (1, 2, 1):  # opened again each time
+            run.predict(["微笑む猫の顔 日本語", "顔"], top=top)
+            run.predict_among(["12:3 4:5 17:0.2"], ["apple"])
+            run.predict(["a red apple"], search="approximate")
+    finally:
+        logging.getLogger("elmo").removeHandler(handler)
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in said] == ["WARNING", "WARNING", "INFO"]
+    assert "mostly of tokens that the tokenizer does not know" in said[0][1]
+    assert "expected words, found features in '12:3 4:5 17:0.2'" in said[1][1]
+    assert said[2][1].startswith("approximate search: ")
+    elmo.Predictor(run.path).predict(["顔"])  # which knows nothing of what was said before
+    assert len(caplog.records) == 4
 
 
 def test_tokenizer(run, texts):
