@@ -263,25 +263,22 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     for key, value in page.items():
         config.set(key, value)
     kept = set_scored_data(run, config, data, texts, labels, label_names, options)
+    from_file = is_table_file(data)
+    name = os.fspath(data) if from_file else "rows from memory" if kept or (data is None and getattr(run, "_kept", None)) else ""
     listener = Listener(progress)
     try:
-        result = from_json(call(listener, folder_of(run), config))
+        result = from_json(call(listener, folder_of(run), config, name, "all rows given" if kept and not from_file else ""))
     except _core.DataError as error:
         raise names_missing(error, labels, label_names) or error from None
     finally:
         listener.close()
     protocol = result["protocol"]
     protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
-    if kept and is_table_file(data):
-        protocol["data"] = os.fspath(data)
-    elif kept:
-        protocol.update(data="rows from memory", split="all rows given")
+    if kept and not from_file:
         if protocol.get("trained_samples", 0) > 0.05 * protocol["samples"]:
             listener.logger.warning("%d of %d scored texts trained this run; their scores say little about new texts: "
                                     "evaluate() without rows scores those that it held out",
                                     protocol["trained_samples"], protocol["samples"])
-    elif data is None and getattr(run, "_kept", None):
-        protocol["data"] = "rows from memory"
     return result
 
 

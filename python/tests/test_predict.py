@@ -375,6 +375,24 @@ def test_the_report_is_the_programs(tmp_path, texts, labels):
     assert in_memory.protocol.data == "rows from memory" and len(in_memory.worst_labels) <= 3
 
 
+def test_files_say_where_their_rows_are_from(texts, labels, tmp_path):
+    run = elmo.train(texts=texts, labels=labels, **SMALL | dict(epochs=2))
+    new = rows(60, seed=9)
+    shown = run.report(texts=new[0], labels=new[1], out=tmp_path / "new.html", per_label=tmp_path / "new.jsonl")
+    first = json.loads((tmp_path / "new.jsonl").read_text().splitlines()[0])
+    assert (first["data"], first["split"]) == (shown.protocol.data, shown.protocol.split) == ("rows from memory", "all rows given")
+    page = (tmp_path / "new.html").read_text()
+    assert "60 texts (rows from memory: all rows given)" in page and "elmo-rows" not in page
+    run.report(out=tmp_path / "own.html")
+    page = (tmp_path / "own.html").read_text()
+    assert "test rows of rows from memory" in page and "elmo-rows" not in page
+    assert json.loads((tmp_path / run.path / "scores.jsonl").read_text())["protocol"]["data"] == "rows from memory"
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pytest.importorskip("pyarrow").table({"text": new[0], "labels": new[1]}), tmp_path / "new.parquet")
+    run.report(tmp_path / "new.parquet", out=tmp_path / "file.html")
+    assert f"all rows of {tmp_path / 'new.parquet'}" in (tmp_path / "file.html").read_text()
+
+
 def test_export_is_the_programs(run, tmp_path):
     made = run.export("numpy", tmp_path / "here")
     elmo_program("export", run.path, "--to", "numpy", "--out", tmp_path / "there")
