@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence, overload
 import numpy as np
 
 from elmo import _core
-from elmo._config import document, is_zero, make_config
+from elmo._config import document, is_zero, make_config, whole_number
 from elmo._inputs import chunks, describe, folder_of, iterate, name_of, path_of, texts_of
 from elmo._listener import LEVELS
 from elmo._result import Result, from_json
@@ -225,6 +225,7 @@ class Predictor:
         """
         if not isinstance(text, str):
             raise _core.DataError(f"text: expected a str, found {describe(text)}")
+        top = None if top is None else whole_number(top, "top")
         if top is not None and labels is None and top > self._core.top:
             raise _core.ConfigError(f"top: expected up to {self._core.top} labels, as this Predictor answers with, found {top}; "
                                     f"open it with top={top}")

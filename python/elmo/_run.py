@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
-from elmo._config import document, make_config
+from elmo._config import document, make_config, number, whole_number
 from elmo._data import (has_splits, is_rows, refuse_labels_alone, set_columns_of_run, set_data, set_validation,
                         set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of
@@ -132,7 +132,7 @@ class Run:
 
     def explain(self, text: str, labels: Any = None, top: int | None = None, **options: Unpack[PredictOptions]) -> Result:
         """Which words of a text carried its labels: see Predictor.explain."""
-        if top is not None and labels is None and top > int(_core.Config().get("top")):
+        if top is not None and labels is None and whole_number(top, "top") > int(_core.Config().get("top")):
             options["top"] = top  # else what predict opened serves
         return self.predictor(**options).explain(text, labels, top)
 
@@ -284,13 +284,13 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
 
 def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
               options: Any) -> Result:
-    config = make_config("n", options)
+    config, recall = make_config("n", options), number(recall, "recall")
     kept = set_scored_data(run, config, data, texts, labels, label_names, options)
     if isinstance(run, Run):
         run._opened = None  # as in calibrate
     listener = Listener(progress)
     try:
-        return from_json(_core.index(listener, folder_of(run), config, float(recall)))
+        return from_json(_core.index(listener, folder_of(run), config, recall))
     finally:
         listener.close()
         del kept

@@ -1,8 +1,11 @@
 // Which words carried a label: the text without each of its words, scored again.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
 
+#include "elmo/error.h"
 #include "elmo/explain.h"
 #include "sources/detect.h"
 #include "text/unicode/words.h"
@@ -80,6 +83,8 @@ std::string without_word(const std::string& text, const ExplainedWord& word) {
 std::vector<std::vector<Prediction>> predict_named(Predictor& predictor,
                                                    const std::vector<std::string>& texts,
                                                    const Question& question) {
+    if (question.top < 1)
+        throw ConfigError(fmt::format("top: expected 1 or more labels, found {}", question.top));
     std::vector<std::vector<Prediction>> result(texts.size());
     const auto room = static_cast<std::ptrdiff_t>(predictor.top());
     for (auto first = question.labels.begin(); first != question.labels.end();) {
