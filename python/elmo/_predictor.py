@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class Prediction(NamedTuple):
-    """One answer: a label by number and name, its probability and its score (the logit)."""
+    """One answer: a label by number and name (of one without a name the number, as text), its probability and its score
+    (the logit)."""
 
     label: int
     name: str
@@ -99,7 +100,7 @@ class Answers(Sequence["list[Prediction]"]):
         return matrix
 
     def _name(self, label: int) -> str:
-        return self._predictor.label_name(label)
+        return self._predictor.label_name(label) or str(label)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the run: the names that are answered are enough."""
@@ -231,6 +232,8 @@ class Predictor:
                                     f"open it with top={top}")
         result = from_json(self._core.explain([text], listed(labels, "labels"), top))
         self._log_messages()
+        for label in result["labels"]:
+            label["name"] = label["name"] or str(label["label"])
         if not text.isascii():  # the library counts bytes
             begins = np.frombuffer(text.encode(), np.uint8) & 0xC0 != 0x80
             place = np.concatenate([[0], np.cumsum(begins)])
@@ -255,8 +258,8 @@ class Predictor:
 
     @property
     def label_names(self) -> list[str]:
-        """Names of the run's labels, by number."""
-        return [self._core.label_name(label) for label in range(self.num_labels)]
+        """Names of the run's labels, by number; of labels without names their numbers, as text."""
+        return [self._core.label_name(label) or str(label) for label in range(self.num_labels)]
 
 
 def numbered(texts: Any) -> Iterator[tuple[int, list[str]]]:

@@ -62,6 +62,20 @@ def test_answers_have_the_columns_of_the_matrix_that_trained(run, texts, labels)
     assert elmo.metrics.precision(predicted, np.eye(12, dtype=np.int8), k=1).tolist() == [1.0]
 
 
+def test_labels_without_names_are_called_by_their_numbers(texts, labels, tmp_path):
+    names = files_of(tmp_path, texts, labels)
+    run = elmo.train(tmp_path / "numbered", test_share=0, **SMALL)
+    answers = run.predict(CASES := ["the red apple", "a blue river"], top=1)
+    expected = [[str(names.index("apple"))], [str(names.index("river"))]]
+    assert answers.names == expected == pickle.loads(pickle.dumps(answers)).names
+    assert answers[0][0].name == run.explain(CASES[0], top=1).labels[0].name == expected[0][0]
+    assert run.label_names == [str(i) for i in range(len(names))]
+    for columns in (range(len(names)), run.label_names):
+        assert (answers.to_csr(columns=columns) != answers.to_csr()).nnz == 0
+    assert answers.to_csr(columns=range(len(names))).nnz == 2
+    assert run.predict_among(CASES, expected[0], top=1).names == [expected[0], expected[0]]
+
+
 def test_any_number_of_texts(run):
     assert len(run.predict([])) == 0 and run.embed([]).shape == (0, 16)
     many = rows(3000, seed=3)[0]
