@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from elmo import _core, metrics
 from elmo._calls import train
-from elmo._config import MOST_ANSWERS, document
+from elmo._config import MOST_ANSWERS, document, make_config, number
 from elmo._inputs import (BLANKS, as_list, column_list, dense_matrix, has_names, is_matrix, is_null, iterate, label_rows,
                           names_of, refuse_flags, texts_of)
 from elmo._predictor import Answers, Predictor
@@ -100,6 +100,9 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> ElmoClassifier:
         if y is None:
             raise ValueError("ElmoClassifier requires y to be passed, but the target y is None")
+        make_config("p", {name: getattr(self, name) for name in OF_PREDICTION}).validate()  # not after the training
+        if self.threshold is not None:
+            number(self.threshold, "threshold")
         kind, names, classes = self._read_target(y)
         named = column_list(y) if is_matrix(y) and has_names(y) else None
         options = {name: value for name in TRAINING if (value := getattr(self, name)) is not None}

@@ -214,6 +214,14 @@ def test_labels_that_no_type_of_numpy_holds(texts, values):
     assert set(map(str, model.predict(texts))) <= set(map(str, values))
 
 
+@pytest.mark.parametrize("wrong, message", [
+    (dict(probabilities="calibratd"), "probabilities: expected one of"), (dict(threshold=2), "threshold: expected a number from 0"),
+    (dict(threshold="-1"), "threshold: expected a number, found '-1'"), (dict(top=0), "top: expected an integer from 1")])
+def test_parameters_of_prediction_are_checked_in_fit(texts, labels, wrong, message):
+    with pytest.raises(elmo.ConfigError, match=message):
+        ElmoClassifier(**SMALL | dict(epochs=1), **wrong).fit(texts, labels)
+
+
 def test_a_fit_that_fails_changes_nothing(texts, labels):
     model = ElmoClassifier(**SMALL).fit(texts, labels)
     before = model.predict(CASES)
