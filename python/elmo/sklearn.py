@@ -131,7 +131,8 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
             columns = range(y.shape[1])  # whatever a DataFrame calls them
             return "sparse" if issparse(y) else "dense", list(label_rows(y, columns)), np.arange(len(columns))
         allow_null = str(self.allow_null_labels).lower() == "true"
-        entries = list(iterate(y, what, "an entry per text"))
+        entries = [int(entry) if isinstance(entry, float) and entry.is_integer() else entry  # as train takes them
+                   for entry in iterate(y, what, "an entry per text")]
         refuse_flags(entries, what)
         names = [list(dict.fromkeys(names_of(entry, f"{what}[{i}]", allow_null))) for i, entry in enumerate(entries)]  # sets
         known = [as_list(entry) for entry in entries if not is_null(entry)]

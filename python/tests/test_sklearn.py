@@ -191,6 +191,14 @@ def test_lists_of_numbers(texts, labels):
     assert model.score(CASES, [[number["apple"]], [number["river"], number["colour blue"]]]) >= 0.5
 
 
+def test_whole_numbers_that_are_floats(texts, labels):
+    y = np.array([len(row[1]) for row in labels])
+    short = SMALL | dict(epochs=2)
+    expected, model = (ElmoClassifier(**short).fit(texts, of) for of in (y, y.astype(float)))
+    assert model.classes_.tolist() == sorted(set(y.tolist())) and (model.predict(CASES) == expected.predict(CASES)).all()
+    assert model.score(texts, y.astype(float)) == expected.score(texts, y)
+
+
 def test_a_matrix_of_names(texts, labels):
     model = ElmoClassifier(**SMALL).fit(texts, np.array(labels))
     assert [sorted(row) for row in model.predict(CASES)] == [["apple", "colour red"], ["colour blue", "river"]]
