@@ -42,7 +42,7 @@ def test_answers_as_arrays(run, texts):
     assert (strict.probabilities >= 0.5).all() and 0 < len(strict.labels) < 9 * len(texts)
 
 
-def test_answers_have_the_columns_of_the_matrix_that_trained(run, texts, labels):
+def test_answers_have_the_columns_of_the_matrix_that_trained(run, texts, labels, caplog):
     """Labels are numbered by name, '10' before '2': a matrix without names has another order."""
     from scipy.sparse import csr_matrix
     names = run.label_names
@@ -58,8 +58,12 @@ def test_answers_have_the_columns_of_the_matrix_that_trained(run, texts, labels)
     words = [f"word{chr(97 + i)}" for i in range(12)]
     truth = csr_matrix(np.eye(12, dtype=np.int8)[np.arange(240) % 12])
     own = elmo.train(texts=[words[i % 12] for i in range(240)], labels=truth, encoder="linear", threads=1)
-    predicted = own.predict(words, top=1).to_csr(columns=range(12))
-    assert elmo.metrics.precision(predicted, np.eye(12, dtype=np.int8), k=1).tolist() == [1.0]
+    answers = own.predict(words, top=1)
+    caplog.clear()
+    assert elmo.metrics.precision(answers.to_csr(columns=range(12)), np.eye(12, dtype=np.int8), k=1).tolist() == [1.0]
+    assert not caplog.records
+    elmo.metrics.precision(answers, np.eye(12, dtype=np.int8), k=1)
+    assert "'10' before '2': if the columns of the truth are numbered, give answers.to_csr(columns=range(12))" in caplog.text
 
 
 def test_labels_without_names_are_called_by_their_numbers(texts, labels, tmp_path):
