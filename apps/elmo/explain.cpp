@@ -57,12 +57,14 @@ void run_explain(Invocation& call) {
             usage_error(explain_verb(), fmt::format("--text: expected UTF-8, found '{}'", quoted(text)));
     Predictor predictor(call.context, call.words[0], call.config);
     Question question;
-    question.top = given(call.config, "top") ? call.config.top : 3;
     for (const std::string& label : call.lists.at("label"))
         for (const std::int64_t number : predictor.find_label(label, "--label"))
             question.labels.push_back(number);
     std::sort(question.labels.begin(), question.labels.end());
     question.labels.erase(std::unique(question.labels.begin(), question.labels.end()), question.labels.end());
+    question.top = given(call.config, "top") ? call.config.top
+                   : question.labels.empty() ? 3
+                                             : static_cast<std::int64_t>(question.labels.size());
     for (const std::string& text : texts) {
         Explanation explanation = explain_answers(predictor, text, question);
         std::string why_not;

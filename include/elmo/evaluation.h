@@ -274,9 +274,16 @@ void visit_fields(const Evaluation& e, Visit&& visit) {
     if (e.texts_per_second > 0) visit("texts_per_second", e.texts_per_second);
 }
 
+// What a protocol calls rows that came from memory, or by way of it: their folder, and the split that they
+// are there, say nothing. Empty: as in the configuration.
+struct RowsName {
+    std::string data = {}, split = {};
+};
+
 // config.predictions empty: the model in `run`; otherwise the stored file, and `run` is unused. The scores
 // are also appended to RUN/scores.jsonl, or to the file in config.save_scores.
-ELMO_API Evaluation evaluate(const Context& context, const std::string& run, const Config& config);
+ELMO_API Evaluation evaluate(const Context& context, const std::string& run, const Config& config,
+                             const RowsName& rows = {});
 
 // The difference of a score between two runs that were scored on the same texts.
 struct ScoreDifference {

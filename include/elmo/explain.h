@@ -50,8 +50,8 @@ void visit_fields(const Explanation& explanation, Visit&& visit) {
 }
 
 // Explains the answers to a question: each word is left out in turn, and the answered labels are scored
-// again. This asks the model itself, whatever it is: nothing is approximated, and nothing is said about words
-// that only count together.
+// again. Labels that the question names may be more than the predictor's top. This asks the model itself,
+// whatever it is: nothing is approximated, and nothing is said about words that only count together.
 ELMO_API Explanation explain_answers(Predictor& predictor, const std::string& text, const Question& question);
 
 // Adds the training texts that are most like the text, where the run has an index of them

@@ -213,6 +213,7 @@ class ELMO_API Predictor {
     Embeddings embed(const std::vector<std::string>& texts);
     std::int64_t num_labels() const;   // of the run
     std::int64_t num_answers() const;  // labels that may be answered
+    std::int64_t top() const;          // labels of an answer, at most
     // "" where the data set had no label names. DataError for a number that no label of the run has.
     std::string label_name(std::int64_t label) const;
     // The same with its number of training texts.

@@ -27,6 +27,6 @@ void visit_fields(const Report& report, Visit&& visit) {
 // 0.5 where no threshold is given. `command`: as it was typed, for the page. ConfigError for a missing
 // config.out, or one that exists if overwrite is not set.
 ELMO_API Report report(const Context& context, const std::string& run, const Config& config,
-                       const std::string& command);
+                       const std::string& command, const RowsName& rows = {});
 
 }  // namespace elmo

@@ -6,7 +6,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from elmo import _core
-from elmo._config import document, make_config
+from elmo._config import document, make_config, number, whole_number
 from elmo._data import set_columns_of_run, set_data, set_nothing_but_validation
 from elmo._inputs import is_path, opened, path_of
 from elmo._listener import Callback, Listener
@@ -33,7 +33,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
         label_names names.
     test, validation : rows for scoring and for choosing the best checkpoint, as a pair (texts, labels) or a table;
         without test, a share of the rows is held out (test_share); validation may also be a share, or a file in the
-        format of data (JSON lines, Parquet or Arrow beside rows from memory).
+        format of data (JSON lines, Parquet or Arrow beside rows from memory). Matrices in the place of their labels
+        have the columns of labels, which label_names names.
     out : the folder of the run; without it, a temporary one that goes with the Run.
     recipe : name or file of a recipe, or several; options win over it.
     progress : a tqdm bar; None: where there is a terminal or a notebook.
@@ -81,11 +82,12 @@ def tune(data: Any = None, *, texts: Any = None, labels: Any = None, validation:
     seconds : after which no more is trained; 0: no limit. resume=True goes on.
     """
     config = make_config("t", options, recipe)
+    trials, seconds = whole_number(trials, "trials"), number(seconds, "seconds")
     kept = set_data(config, data, texts, labels, None, validation, label_names)
     config.set("out", path_of(out, "out", "a folder for the search"))
     listener = Listener(progress)
     try:
-        return from_json(_core.tune(listener, config, int(trials), float(seconds)))
+        return from_json(_core.tune(listener, config, trials, seconds))
     finally:
         listener.close()
         del kept

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import numbers
 import os
 import textwrap
 from typing import Any, Callable, Mapping, TypeVar
@@ -24,6 +25,18 @@ VERBS = {"t": "train", "e": "evaluate", "p": "predict", "m": "plan", "c": "calib
          "v": "serve", "n": "index", "o": "export", "i": "inspect"}
 
 
+def whole_number(value: Any, what: str) -> int:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise _core.ConfigError(f"{what}: expected a whole number, found {describe(value)}")
+    return int(value)
+
+
+def number(value: Any, what: str) -> float:
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise _core.ConfigError(f"{what}: expected a number, found {describe(value)}")
+    return float(value)
+
+
 def text_of(key: str, value: Any) -> str:
     """The value as the library reads it."""
     if isinstance(value, str):
@@ -32,8 +45,8 @@ def text_of(key: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, (list, tuple)) and key == "k":
-        return ",".join(str(int(k)) for k in value)
+    if key == "k" and (isinstance(value, (list, tuple, range)) or getattr(value, "ndim", 0) == 1):
+        return ",".join(str(whole_number(k, key)) for k in value)
     if isinstance(value, (list, tuple)) and key == "text_column" and value and all(isinstance(one, str) for one in value):
         return "+".join(value)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
@@ -42,6 +55,7 @@ def text_of(key: str, value: Any) -> str:
         return repr(value)
     kind = next((option.type for option in _core.options() if option.key == key), "string")
     expected, advice = {"label_column": ("the name of one column", "; join several to one column of lists first"),
+                        "k": ("a whole number, or a list of them", ""),
                         "label_weights": ("'root' or a file of lines label<TAB>weight", "; write such a file first"),
                         }.get(key, ({"switch": "True or False", "string": "a text"}.get(kind, "a number"), ""))
     raise _core.ConfigError(f"{key}: expected {expected}, found {describe(value)}{advice}")

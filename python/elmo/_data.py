@@ -9,8 +9,8 @@ from typing import Any, Mapping
 
 from elmo._config import text_of
 from elmo._core import Config, ConfigError, DataError, Rows, resolve_for_run
-from elmo._inputs import (Splits, add_table, add_values, column_list, folder_of, is_path, module_of, opened, reader_of,
-                          split_columns, stands_for_columns)
+from elmo._inputs import (BLANKS, Splits, add_table, add_values, column_list, folder_of, has_names, is_matrix, is_path,
+                          iterate, module_of, name_of, opened, reader_of, split_columns, stands_for_columns)
 
 
 def allows_null(config: Config) -> bool:
@@ -24,12 +24,31 @@ def new_rows(config: Config) -> Rows:
     return rows
 
 
-def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> None:
-    """A pair of texts and labels, a table, or a file of one."""
+def names_beside(label_names: Any, labels: Any, of_pair: Any) -> Any:
+    """What names the columns of a pair's matrix: `label_names`, or the columns of the frame `labels` that it stands beside,
+    unless it has such names itself, perhaps in another order. None: its own names, or numbers."""
+    if not is_matrix(of_pair):
+        return None
+    if label_names is None:
+        label_names = getattr(labels, "columns", None) if is_matrix(labels) else None
+    if label_names is None:
+        return None
+    label_names = list(iterate(label_names, "label_names", "a name per column"))
+    if not has_names(of_pair):
+        return label_names
+    known = {name_of(name, f"label_names[{i}]") for i, name in enumerate(label_names)}
+    return None if {name.strip(BLANKS) for name in column_list(of_pair)} <= known else label_names
+
+
+def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str, label_names: Any = None,
+            labels: Any = None) -> None:
+    """A pair of texts and labels, a table, or a file of one. The columns of a pair's matrix are called as those of the
+    matrix `labels` that it stands beside."""
     if isinstance(data, tuple):
         if len(data) != 2:
             raise DataError(f"{what}: expected a pair of texts and labels, found {len(data)} values")
-        if add_values(rows, *data, test=test, allow_null=allows_null(config), what=f"{what}[1]") == 0:
+        if add_values(rows, *data, names_beside(label_names, labels, data[1]), test, allow_null=allows_null(config),
+                      what=f"{what}[1]") == 0:
             raise DataError(f"{what}: expected at least one row, found none")
         return
     text_column, label_column = config.get("text_column"), config.get("label_column")
@@ -110,12 +129,13 @@ def is_rows(validation: Any) -> bool:
     return validation is not None and not is_path(validation) and not isinstance(validation, numbers.Real)
 
 
-def set_validation(config: Config, validation: Any, beside_memory: bool) -> list[Rows]:
+def set_validation(config: Config, validation: Any, beside_memory: bool, label_names: Any = None,
+                   labels: Any = None) -> list[Rows]:
     """A share, a file or rows; returns what has to live as long as it is used."""
     validation = opened(validation)
     if is_rows(validation):
         rows, scratch = new_rows(config), Config()
-        add_any(rows, validation, config, False, "validation")
+        add_any(rows, validation, config, False, "validation", label_names, labels)
         rows.finish(scratch)
         config.set("validation", os.path.join(scratch.get("data"), "train.jsonl"))
         return [rows]
@@ -128,6 +148,17 @@ def set_validation(config: Config, validation: Any, beside_memory: bool) -> list
     return []
 
 
+def set_validation_alone(config: Config, validation: Any, label_names: Any) -> list[Rows]:
+    """Rows to calibrate a run with, as a data set of their own: none of those that trained it is needed, in whatever format
+    they were."""
+    rows = new_rows(config)
+    add_any(rows, validation, config, False, "validation", label_names)
+    rows.finish(config)
+    config.set("validation", os.path.join(config.get("data"), "train.jsonl"))
+    config.set("test_share", "0")
+    return [rows]
+
+
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
              label_names: Any = None) -> list[Rows]:
     """Sets the data set of the configuration; returns what has to live as long as it is used."""
@@ -136,7 +167,9 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
                           + ("neither" if data is None else "both"))
     refuse_labels_alone(texts, labels, label_names)
     data = opened(data)
-    kept = set_validation(config, validation, not (data is not None and is_path(data)))
+    if label_names is not None:
+        label_names = list(iterate(label_names, "label_names", "a name per column"))  # it is read more than once
+    kept = set_validation(config, validation, not (data is not None and is_path(data)), label_names, labels)
     if data is not None and is_path(data):
         if test is not None:
             raise ConfigError("test: expected with rows from memory only; a data set on disk has its own test rows")
@@ -153,7 +186,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
     else:
         add_values(rows, texts, labels, label_names, allow_null=allows_null(config))
     if test is not None:
-        add_any(rows, test, config, True, "test")
+        add_any(rows, test, config, True, "test", label_names, labels)
         if config.get("resume") != "true":  # a continued run keeps its own
             config.set("test_share", "0")  # the run remembers that none of its rows were held out
     rows.finish(config)

@@ -142,6 +142,11 @@ def is_matrix(labels: Any) -> bool:
     return len(getattr(labels, "shape", ())) == 2
 
 
+def has_names(matrix: Any) -> bool:
+    """Whether it is a frame whose columns somebody named; pandas numbers the others."""
+    return hasattr(matrix, "columns") and type(matrix.columns).__name__ != "RangeIndex"
+
+
 def dense_matrix(matrix: Any, what: str, of: str = "0 and 1") -> np.ndarray:
     """A matrix of numbers as NumPy has it. The nullable columns of pandas are objects there."""
     array = np.asarray(matrix)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence, overload
 import numpy as np
 
 from elmo import _core
-from elmo._config import document, is_zero, make_config
+from elmo._config import document, is_zero, make_config, whole_number
 from elmo._inputs import chunks, describe, folder_of, iterate, name_of, path_of, texts_of
+from elmo._listener import LEVELS
 from elmo._result import Result, from_json
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class Prediction(NamedTuple):
-    """One answer: a label by number and name, its probability and its score (the logit)."""
+    """One answer: a label by number and name (of one without a name the number, as text), its probability and its score
+    (the logit)."""
 
     label: int
     name: str
@@ -98,7 +100,7 @@ class Answers(Sequence["list[Prediction]"]):
         return matrix
 
     def _name(self, label: int) -> str:
-        return self._predictor.label_name(label)
+        return self._predictor.label_name(label) or str(label)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the run: the names that are answered are enough."""
@@ -144,13 +146,23 @@ class Predictor:
         """
         self._run = run  # a temporary run stays while it is used
         self._options = options
+        self._said = getattr(run, "_said", set())
         self._core = open_run(run, options, labels, without)
+        self._log_messages()
 
     @classmethod
     def _of(cls, run: Any, options: Any, core: _core.Predictor) -> Predictor:
         predictor = cls.__new__(cls)
-        predictor._run, predictor._options, predictor._core = run, options, core
+        predictor._run, predictor._options, predictor._core, predictor._said = run, options, core, run._said
+        predictor._log_messages()
         return predictor
+
+    def _log_messages(self) -> None:
+        """What the library had to say, to the logger: once, also where a run is opened for every call."""
+        for severity, text in self._core.take_messages():
+            if text not in self._said:
+                self._said.add(text)
+                logging.getLogger("elmo").log(LEVELS[severity], _core.in_words_of_python(text))
 
     def predict(self, texts: Any) -> Answers:
         """The best labels of each text; any number of texts."""
@@ -162,6 +174,7 @@ class Predictor:
             cut += more
             offsets.append(part[0][1:] + offsets[-1][-1])
             parts.append(tuple(part[1:]))
+        self._log_messages()
         self._warn_of(cut, sum(map(len, offsets)) - 1)
         labels, scores, probabilities = (
             np.concatenate([part[i] for part in parts] or [np.zeros(0, kind)])
@@ -180,6 +193,7 @@ class Predictor:
         if matrix.ndim != 2:
             raise _core.DataError(f"vectors: expected a matrix with a row per text, found the shape {matrix.shape}")
         *answers, cut = self._core.predict_vectors(matrix)
+        self._log_messages()
         self._warn_of(cut, len(matrix))
         return Answers(*answers, self._core)
 
@@ -199,10 +213,12 @@ class Predictor:
     def embed(self, texts: Any) -> np.ndarray:
         """The vectors that the run's encoder makes of the texts, a row per text."""
         parts = [self._core.embed(chunk, first) for first, chunk in numbered(texts)]
+        self._log_messages()
         return np.concatenate(parts) if parts else self._core.embed([], 0)
 
-    def explain(self, text: str, labels: Any = None, top: int = 3) -> Result:
-        """Which words of a text carried its `top` labels, or these labels, by name or number.
+    def explain(self, text: str, labels: Any = None, top: int | None = None) -> Result:
+        """Which words of a text carried its `top` (3) best labels, or these labels, by name or number, all of them or the
+        `top` best.
 
         The result has `words` (word, begin, end: it is text[begin:end]) and `labels`: the answers, with the
         `effects` of the words. An effect is the label's score less its score in the text without that word: above 0,
@@ -210,7 +226,14 @@ class Predictor:
         """
         if not isinstance(text, str):
             raise _core.DataError(f"text: expected a str, found {describe(text)}")
-        result = from_json(self._core.explain([text], listed(labels, "labels"), int(top)))
+        top = None if top is None else whole_number(top, "top")
+        if top is not None and labels is None and top > self._core.top:
+            raise _core.ConfigError(f"top: expected up to {self._core.top} labels, as this Predictor answers with, found {top}; "
+                                    f"open it with top={top}")
+        result = from_json(self._core.explain([text], listed(labels, "labels"), top))
+        self._log_messages()
+        for label in result["labels"]:
+            label["name"] = label["name"] or str(label["label"])
         if not text.isascii():  # the library counts bytes
             begins = np.frombuffer(text.encode(), np.uint8) & 0xC0 != 0x80
             place = np.concatenate([[0], np.cumsum(begins)])
@@ -235,8 +258,8 @@ class Predictor:
 
     @property
     def label_names(self) -> list[str]:
-        """Names of the run's labels, by number."""
-        return [self._core.label_name(label) for label in range(self.num_labels)]
+        """Names of the run's labels, by number; of labels without names their numbers, as text."""
+        return [self._core.label_name(label) or str(label) for label in range(self.num_labels)]
 
 
 def numbered(texts: Any) -> Iterator[tuple[int, list[str]]]:

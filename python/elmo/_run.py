@@ -8,9 +8,9 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
-from elmo._config import document, make_config
+from elmo._config import document, make_config, number, whole_number
 from elmo._data import (has_splits, is_rows, refuse_labels_alone, set_columns_of_run, set_data, set_validation,
-                        test_of)
+                        set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, open_run
@@ -34,6 +34,7 @@ class Run:
         self._kept: list[Any] = []  # rows from memory that the run was trained on
         self._data: str | None = None  # where they are now, of a run that was resumed
         self._opened: tuple[Any, _core.Predictor] | None = None
+        self._said: set[str] = set()  # messages of predictions
         if not os.path.isdir(self.path):
             raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found nothing")
 
@@ -42,6 +43,7 @@ class Run:
         """A run that is being trained; its temporary folder goes when it goes."""
         run = cls.__new__(cls)
         run.path, run._result, run._kept, run._data, run._opened = os.path.abspath(path), None, kept, None, None
+        run._said = set()
         if temporary is not None:
             weakref.finalize(run, shutil.rmtree, temporary, ignore_errors=True)
         return run
@@ -60,7 +62,7 @@ class Run:
         if not os.path.isdir(state["path"]):
             raise _core.DataError(f"{state['path']}: expected the folder of a run, found nothing; a pickle holds only its "
                                   "path: save a run in a folder that stays (run.save(folder)), then pickle that")
-        self.__dict__.update(state, _kept=[], _data=None, _opened=None)
+        self.__dict__.update(state, _kept=[], _data=None, _opened=None, _said=set())
 
     def __fspath__(self) -> str:
         return self.path
@@ -128,8 +130,10 @@ class Run:
         """The vectors that the run's encoder makes of the texts, a row per text."""
         return self.predictor(**options).embed(texts)
 
-    def explain(self, text: str, labels: Any = None, top: int = 3, **options: Unpack[PredictOptions]) -> Result:
+    def explain(self, text: str, labels: Any = None, top: int | None = None, **options: Unpack[PredictOptions]) -> Result:
         """Which words of a text carried its labels: see Predictor.explain."""
+        if top is not None and labels is None and whole_number(top, "top") > int(_core.Config().get("top")):
+            options["top"] = top  # else what predict opened serves
         return self.predictor(**options).explain(text, labels, top)
 
     def evaluate(self, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
@@ -150,15 +154,20 @@ class Run:
 
         data, texts, labels : the rows that the run was trained on, as of train: of a run that was trained on rows from
             memory and opened again, which has them no more
-        validation : other rows, all of which are taken, as of train: they should not have trained the run
+        validation : other rows, all of which are taken, as of train: they should not have trained the run. A pair or a table
+            needs none of the rows that did.
+        label_names : the columns of a matrix of labels, here or in validation
         """
         config, validation = make_config("c", options), opened(validation)
         for table in (data, validation if is_rows(validation) else None):
             if table is not None:
                 set_columns_of_run(config, self, table, options)
-        refuse_labels_alone(texts, labels, label_names)
+        of_validation = isinstance(validation, tuple) and len(validation) == 2 and is_matrix(validation[1])
+        refuse_labels_alone(texts, labels, None if of_validation else label_names)
         kept = list(self._kept)
-        if data is not None or texts is not None:
+        if is_rows(validation):
+            kept = set_validation_alone(config, validation, label_names)
+        elif data is not None or texts is not None:
             kept = set_data(config, data, texts, labels, None, validation, label_names)
         else:
             kept += set_validation(config, validation, False)
@@ -167,6 +176,8 @@ class Run:
         listener = Listener(progress)
         try:
             return from_json(_core.calibrate(listener, self.path, config))
+        except _core.DataError as error:
+            raise names_missing(error, validation[1] if of_validation else labels, label_names) or error from None
         finally:
             listener.close()
             del kept
@@ -198,6 +209,14 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
                progress: bool | None, options: Any) -> Result:
     page = {"out": path_of(out, "out", "a file for the page"), "overwrite": "true" if overwrite else "false"}
     return evaluate_run(run, data, texts, labels, label_names, progress, options, _core.report, page)
+
+
+def names_missing(error: _core.DataError, labels: Any, label_names: Any) -> _core.DataError | None:
+    """What is meant by an error about labels that a matrix without names has."""
+    if is_matrix(labels) and label_names is None and "these are not the labels of the run" in str(error):
+        return _core.DataError("label_names: expected the names of the columns of labels, found none; give those that the run "
+                               "was trained with")
+    return None
 
 
 def set_own_data(config: _core.Config, run: Any) -> None:
@@ -244,40 +263,34 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     for key, value in page.items():
         config.set(key, value)
     kept = set_scored_data(run, config, data, texts, labels, label_names, options)
+    from_file = is_table_file(data)
+    name = os.fspath(data) if from_file else "rows from memory" if kept or (data is None and getattr(run, "_kept", None)) else ""
     listener = Listener(progress)
     try:
-        result = from_json(call(listener, folder_of(run), config))
+        result = from_json(call(listener, folder_of(run), config, name, "all rows given" if kept and not from_file else ""))
     except _core.DataError as error:
-        if is_matrix(labels) and label_names is None and "these are not the labels of the run" in str(error):
-            raise _core.DataError("label_names: expected the names of the columns of labels, found none; give those that the "
-                                  "run was trained with") from None
-        raise
+        raise names_missing(error, labels, label_names) or error from None
     finally:
         listener.close()
     protocol = result["protocol"]
     protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
-    if kept and is_table_file(data):
-        protocol["data"] = os.fspath(data)
-    elif kept:
-        protocol.update(data="rows from memory", split="all rows given")
+    if kept and not from_file:
         if protocol.get("trained_samples", 0) > 0.05 * protocol["samples"]:
             listener.logger.warning("%d of %d scored texts trained this run; their scores say little about new texts: "
                                     "evaluate() without rows scores those that it held out",
                                     protocol["trained_samples"], protocol["samples"])
-    elif data is None and getattr(run, "_kept", None):
-        protocol["data"] = "rows from memory"
     return result
 
 
 def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
               options: Any) -> Result:
-    config = make_config("n", options)
+    config, recall = make_config("n", options), number(recall, "recall")
     kept = set_scored_data(run, config, data, texts, labels, label_names, options)
     if isinstance(run, Run):
         run._opened = None  # as in calibrate
     listener = Listener(progress)
     try:
-        return from_json(_core.index(listener, folder_of(run), config, float(recall)))
+        return from_json(_core.index(listener, folder_of(run), config, recall))
     finally:
         listener.close()
         del kept

@@ -1,6 +1,7 @@
 """A server of runs, inside this process: the same as `elmo serve`."""
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from elmo import _core
 from elmo._config import document, make_config
 from elmo._inputs import describe, is_path
+from elmo._listener import LEVELS
 from elmo._result import Result, from_json
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class Server:
         self._host = options.host
         listeners = [] if on_request is None else [on_request]
         self._core = _core.Server([os.fspath(run) for run in runs], config, options,
-                                  None if on_request is None else lambda line: tell(listeners, line))
+                                  None if on_request is None else lambda line: tell(listeners, line), log_message)
         self._ended = threading.Event()
         self._stop = weakref.finalize(self, end, self._core, self._ended, listeners)
 
@@ -42,7 +44,8 @@ class Server:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     def reload(self) -> int:
-        """Takes new checkpoints now, and returns how many; the server also looks every second."""
+        """Takes new checkpoints now, and returns how many; the server also looks every second. One that cannot be loaded is
+        a warning of the logger `elmo`, and the old one stays."""
         return self._core.reload()
 
     def stop(self) -> None:
@@ -70,6 +73,10 @@ class Server:
 def tell(listeners: list[Callable[[Result], Any]], line: str) -> None:
     for listener in listeners:
         listener(from_json(line))
+
+
+def log_message(severity: int, text: str) -> None:
+    logging.getLogger("elmo").log(LEVELS[severity], _core.in_words_of_python(text))
 
 
 def end(core: _core.Server, ended: threading.Event, listeners: list[Callable[[Result], Any]]) -> None:

@@ -6,13 +6,14 @@ Answers of a Predictor. True labels are a matrix of 0 and 1, or lists of label n
 of the scores at 1 to k, as fractions of 1."""
 from __future__ import annotations
 
+import logging
 import numbers
 from typing import Any, Iterable
 
 import numpy as np
 
 from elmo import _core
-from elmo._inputs import column_list, dense_matrix, describe, is_matrix, iterate, listed_names
+from elmo._inputs import column_list, dense_matrix, describe, has_names, is_matrix, iterate, listed_names
 
 __all__ = ["inverse_propensity", "ndcg", "precision", "psndcg", "psprecision", "recall", "scores"]
 
@@ -110,9 +111,12 @@ def check_columns(predicted: Any, truth: Any) -> None:
                            if is_frame(predicted) else ""))
 
 
-def has_names(frame: Any) -> bool:
-    """Of its columns; pandas numbers those that nobody named."""
-    return type(frame.columns).__name__ != "RangeIndex"
+def warn_of_order(predicted: Any, truth: Any) -> None:
+    """The names of a matrix's columns without names are numbers, and a run orders names by their bytes: label 2 is '10'."""
+    if hasattr(predicted, "offsets") and is_matrix(truth) and truth.shape[1] > 10 and predicted._name(2) == "10":
+        logging.getLogger("elmo").warning("the labels of these answers are in the order of their names, '10' before '2': if the "
+                                          "columns of the truth are numbered, give answers.to_csr(columns=range(%d))",
+                                          truth.shape[1])
 
 
 def in_columns_of(truth: Any, predicted: Any) -> Any:
@@ -141,6 +145,7 @@ def scores(predicted: Any, truth: Any, k: Any = (1, 3, 5), inverse_propensity: A
         if not isinstance(one, numbers.Integral):
             raise _core.ConfigError(f"k: expected whole numbers from 1 on, found {describe(one)}")
     check_columns(predicted, truth)
+    warn_of_order(predicted, truth)
     predicted = in_columns_of(truth, predicted)
     ranked, right = predicted_rows(predicted), true_rows(truth, "; predictions come first, then the truth")
     labels = truth.shape[1] if is_matrix(truth) else 1 + max(ranked[1].max(initial=-1), right[1].max(initial=-1))

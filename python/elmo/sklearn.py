@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from elmo import _core, metrics
 from elmo._calls import train
-from elmo._config import MOST_ANSWERS, document
-from elmo._inputs import BLANKS, as_list, is_matrix, is_null, iterate, label_rows, names_of, refuse_flags, texts_of
+from elmo._config import MOST_ANSWERS, document, make_config, number
+from elmo._inputs import (BLANKS, as_list, column_list, dense_matrix, has_names, is_matrix, is_null, iterate, label_rows,
+                          names_of, refuse_flags, texts_of)
 from elmo._predictor import Answers, Predictor
 from elmo._run import Run
 
@@ -99,12 +100,19 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> ElmoClassifier:
         if y is None:
             raise ValueError("ElmoClassifier requires y to be passed, but the target y is None")
+        make_config("p", {name: getattr(self, name) for name in OF_PREDICTION}).validate()  # not after the training
+        if self.threshold is not None:
+            number(self.threshold, "threshold")
         kind, names, classes = self._read_target(y)
+        named = column_list(y) if is_matrix(y) and has_names(y) else None
         options = {name: value for name in TRAINING if (value := getattr(self, name)) is not None}
         validation = options.pop("validation", None)
+        if isinstance(validation, tuple) and len(validation) == 2:  # its labels have the form of y, and its columns
+            validation = validation[0], self._read_alike(validation[1], "validation[1]", kind, classes, named)
         run = train(texts=X, labels=names, validation=validation, test_share=0,
                     progress=True if self.verbose else False if self.verbose is False else None, **options)
         self._run, self.kind_, self.classes_, self._ranked = run, kind, classes, MOST_ANSWERS  # not before: a fit that fails changes nothing
+        self._named = named
         column = {str(name): i for i, name in enumerate(classes.tolist())}
         self.columns_ = np.array([column[name] for name in self._run.label_names], dtype=np.int64)
         self.n_iter_ = self._run.result.steps
@@ -115,7 +123,7 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
     def _wants_calibration(self, threshold: float | None) -> bool:
         return threshold == -1 or self.probabilities == "calibrated"
 
-    def _read_target(self, y: Any) -> tuple[str, list[list[str | None]], np.ndarray]:
+    def _read_target(self, y: Any, what: str = "y") -> tuple[str, list[list[str | None]], np.ndarray]:
         """The form of y, the labels of each text (None for a null that is allowed) and all of them."""
         if getattr(getattr(y, "dtype", None), "kind", "-") in "UT":  # names
             y = y.tolist() if is_matrix(y) and y.shape[1] != 1 else y
@@ -123,9 +131,10 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
             columns = range(y.shape[1])  # whatever a DataFrame calls them
             return "sparse" if issparse(y) else "dense", list(label_rows(y, columns)), np.arange(len(columns))
         allow_null = str(self.allow_null_labels).lower() == "true"
-        entries = list(iterate(y, "y", "an entry per text"))
-        refuse_flags(entries, "y")
-        names = [list(dict.fromkeys(names_of(entry, f"y[{i}]", allow_null))) for i, entry in enumerate(entries)]  # sets
+        entries = [int(entry) if isinstance(entry, float) and entry.is_integer() else entry  # as train takes them
+                   for entry in iterate(y, what, "an entry per text")]
+        refuse_flags(entries, what)
+        names = [list(dict.fromkeys(names_of(entry, f"{what}[{i}]", allow_null))) for i, entry in enumerate(entries)]  # sets
         known = [as_list(entry) for entry in entries if not is_null(entry)]
         if all(isinstance(entry, (str, numbers.Integral)) for entry in known):
             return "one", names, classes_of(known)
@@ -133,15 +142,20 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         classes = classes_of([label for label in each if not is_null(label)])
         return "lists", names, classes.astype(object) if classes.dtype.kind == "U" else classes
 
-    def _read_truth(self, y: Any) -> list[list[str | None]]:
-        """The labels of texts to score, in the form that y had in fit."""
-        kind, names, classes = self._read_target(y)
-        columns = len(classes) if kind in ("dense", "sparse") else None
-        if self.kind_ not in ("dense", "sparse"):
+    def _read_alike(self, y: Any, what: str, kind: str, classes: np.ndarray, named: list[str] | None) -> list[list[str | None]]:
+        """The labels of other texts, in the form that y had in fit. Columns of frames are matched by name where both have
+        the same names, else by place."""
+        if named is not None and is_matrix(y) and has_names(y):
+            place = {name: i for i, name in enumerate(column_list(y))}
+            if len(place) == y.shape[1] == len(named) and place.keys() == set(named):
+                y = dense_matrix(y, what)[:, [place[name] for name in named]]
+        found, names, others = self._read_target(y, what)
+        columns = len(others) if found in ("dense", "sparse") else None
+        if kind not in ("dense", "sparse"):
             if columns is not None:
-                raise _core.DataError("y: expected labels by name, as in fit, found a matrix")
-        elif columns != len(self.classes_):
-            raise _core.DataError(f"y: expected a matrix of 0 and 1 with {len(self.classes_)} columns, as in fit, found "
+                raise _core.DataError(f"{what}: expected labels by name, as in fit, found a matrix")
+        elif columns != len(classes):
+            raise _core.DataError(f"{what}: expected a matrix of 0 and 1 with {len(classes)} columns, as in fit, found "
                                   f"{'labels by name' if columns is None else columns}")
         return names
 
@@ -204,7 +218,7 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         answers = self._predictor(1, None).predict(X)
         column = {str(name): i for i, name in enumerate(self.classes_.tolist())}
         truth = [[column.setdefault(name, len(column)) for name in row if name is not None]
-                 for row in self._read_truth(y)]
+                 for row in self._read_alike(y, "y", self.kind_, self.classes_, self._named)]
         return float(metrics.precision([[self.columns_[label]] for label in answers.labels], truth, 1)[0])
 
     # A pickle holds the files of the best checkpoint, and its calibration.

@@ -31,14 +31,18 @@ std::string tune_call(nb::object listener, const Config& config, std::int64_t tr
     });
 }
 
-std::string evaluate_call(nb::object listener, const std::string& run, const Config& config) {
-    return json_of(listener, OnInterrupt::kAbandon,
-                   [&](const Context& context) { return evaluate(context, run, config); });
+std::string evaluate_call(nb::object listener, const std::string& run, const Config& config,
+                          const std::string& data, const std::string& split) {
+    return json_of(listener, OnInterrupt::kAbandon, [&](const Context& context) {
+        return evaluate(context, run, config, {data, split});
+    });
 }
 
-std::string report_call(nb::object listener, const std::string& run, const Config& config) {
-    return json_of(listener, OnInterrupt::kAbandon,
-                   [&](const Context& context) { return report(context, run, config, "elmo.report(...)"); });
+std::string report_call(nb::object listener, const std::string& run, const Config& config,
+                        const std::string& data, const std::string& split) {
+    return json_of(listener, OnInterrupt::kAbandon, [&](const Context& context) {
+        return report(context, run, config, "elmo.report(...)", {data, split});
+    });
 }
 
 std::string calibrate_call(nb::object listener, const std::string& run, const Config& config) {
@@ -85,9 +89,11 @@ void bind_calls(nb::module_& module) {
     module.def("train", &train_call, nb::arg("listener").none(), config, "Trains; the result as JSON.");
     module.def("tune", &tune_call, nb::arg("listener").none(), config, nb::arg("trials"), nb::arg("seconds"),
                "Looks for better numbers than the defaults; JSON.");
-    module.def("evaluate", &evaluate_call, nb::arg("listener").none(), run, config, "Scores a run; JSON.");
-    module.def("report", &report_call, nb::arg("listener").none(), run, config,
-               "Scores a run and writes the page; JSON.");
+    module.def("evaluate", &evaluate_call, nb::arg("listener").none(), run, config, nb::arg("data"),
+               nb::arg("split"),
+               "Scores a run; JSON. The protocol calls the rows so where these are not \"\".");
+    module.def("report", &report_call, nb::arg("listener").none(), run, config, nb::arg("data"),
+               nb::arg("split"), "Scores a run as evaluate does and writes the page; JSON.");
     module.def("calibrate", &calibrate_call, nb::arg("listener").none(), run, config,
                "Fits probabilities; JSON.");
     module.def("index", &index_call, nb::arg("listener").none(), run, config, nb::arg("recall"),

@@ -2,11 +2,15 @@
 // threads, which the GIL does not, because it is released.
 #include "elmo/predictor.h"
 
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "elmo/config.h"
 #include "elmo/explain.h"
@@ -22,13 +26,35 @@ namespace {
 
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+// Messages from whatever thread, until Python takes them after the call: so nobody waits for the GIL while
+// he holds a lock, and a handler of Python's logging may use the predictor.
+class Messages {
+  public:
+    using Message = std::pair<int, std::string>;  // severity and text
+    Sinks sinks() {
+        Sinks sinks;
+        sinks.message = [this](Severity severity, std::string_view text) {
+            const std::lock_guard lock(mutex_);
+            messages_.emplace_back(static_cast<int>(severity), text);
+        };
+        return sinks;
+    }
+    std::vector<Message> take() {
+        const std::lock_guard lock(mutex_);
+        return std::exchange(messages_, {});
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<Message> messages_;
+};
+
 class SharedPredictor {
   public:
     SharedPredictor(const std::string& run, const Config& config, std::vector<std::string> labels,
                     std::vector<std::string> without)
-        : predictor_(Context({.sinks = silent()}), run, resolve_for_run(run, config),
-                     {.label_list = std::move(labels), .without_list = std::move(without)}),
-          top_(resolve_prediction(config).top) {}
+        : predictor_(Context({.sinks = messages_.sinks()}), run, resolve_for_run(run, config),
+                     {.label_list = std::move(labels), .without_list = std::move(without)}) {}
 
     // Offsets of the texts' answers, then labels, scores and probabilities of the answers one after another;
     // and how many texts may have more labels above the threshold than top().
@@ -60,18 +86,20 @@ class SharedPredictor {
     }
 
     // The JSON that `elmo explain --json` prints.
-    std::string explain(nb::list list, const std::vector<std::string>& labels, std::int64_t top) {
+    // Without a top, the three best labels or all that are given.
+    std::string explain(nb::list list, const std::vector<std::string>& labels,
+                        std::optional<std::int64_t> top) {
         const std::vector<std::string> texts = strings_of(list, "text");
         const nb::gil_scoped_release release;
         const std::lock_guard lock(mutex_);
         Question question;
-        question.top = top;
         if (!labels.empty()) question.labels = predictor_.find_labels(labels, "labels");
+        question.top = top.value_or(labels.empty() ? 3 : std::ssize(question.labels));
         return to_json(explain_answers(predictor_, texts.at(0), question));
     }
 
     const Predictor& get() const { return predictor_; }
-    std::int64_t top() const { return top_; }
+    std::vector<Messages::Message> take_messages() { return messages_.take(); }
 
   private:
     template <typename Predict>
@@ -98,8 +126,8 @@ class SharedPredictor {
     }
 
     std::mutex mutex_;
+    Messages messages_;  // before the predictor, which writes to it
     Predictor predictor_;
-    std::int64_t top_;
 };
 
 // Offsets of the texts' ids, then the ids.
@@ -130,13 +158,15 @@ void bind_predictor(nb::module_& module) {
         .def("predict", &SharedPredictor::predict, nb::arg("texts"), nb::arg("first"))
         .def("predict_vectors", &SharedPredictor::predict_vectors, nb::arg("vectors"))
         .def("embed", &SharedPredictor::embed, nb::arg("texts"), nb::arg("first"))
-        .def("explain", &SharedPredictor::explain, nb::arg("text"), nb::arg("labels"), nb::arg("top"),
+        .def("explain", &SharedPredictor::explain, nb::arg("text"), nb::arg("labels"), nb::arg("top").none(),
              "Of a list of one text: JSON.")
         .def(
             "label_name",
             [](const SharedPredictor& p, std::int64_t label) { return p.get().label_name(label); },
             nb::arg("label"))
-        .def_prop_ro("top", &SharedPredictor::top)
+        .def("take_messages", &SharedPredictor::take_messages,
+             "Severities and texts of what was said since the last call.")
+        .def_prop_ro("top", [](const SharedPredictor& p) { return p.get().top(); })
         .def_prop_ro("num_labels", [](const SharedPredictor& p) { return p.get().num_labels(); })
         .def_prop_ro("num_answers", [](const SharedPredictor& p) { return p.get().num_answers(); })
         .def_prop_ro("calibrated", [](const SharedPredictor& p) { return p.get().calibrated(); })

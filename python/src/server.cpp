@@ -1,5 +1,5 @@
 // Server: runs behind HTTP, on threads of the library. Nothing of Python runs while it answers, unless
-// somebody listens to its log.
+// somebody listens to its log or there is something to warn of.
 #include "elmo/serve.h"
 
 #include <nanobind/stl/string.h>
@@ -13,7 +13,7 @@ namespace nb = nanobind;
 namespace elmo::python {
 namespace {
 
-// The function that gets the lines of the log. It is called and let go with the GIL held.
+// A function that gets the lines of the log, or messages. It is called and let go with the GIL held.
 class Listener {
   public:
     explicit Listener(nb::object function) : function_(std::move(function)) {}
@@ -25,10 +25,11 @@ class Listener {
     Listener& operator=(const Listener&) = delete;
 
     // What it raises is reported as Python reports errors that nobody can catch.
-    void call(std::string_view line) const {
+    template <typename... Values>
+    void call(const Values&... values) const {
         const nb::gil_scoped_acquire acquire;
         try {
-            function_(std::string(line));
+            function_(values...);
         } catch (nb::python_error& error) {
             error.discard_as_unraisable("elmo.Server");
         }
@@ -39,13 +40,18 @@ class Listener {
 };
 
 void make_server(Server* place, const std::vector<std::string>& runs, const Config& config,
-                 ServeOptions options, nb::object log) {
+                 ServeOptions options, nb::object log, nb::object message) {
     if (!log.is_none())
         options.log = [listener = std::make_shared<Listener>(std::move(log))](std::string_view line) {
-            listener->call(line);
+            listener->call(std::string(line));
         };
+    Sinks sinks;
+    sinks.message = [listener = std::make_shared<Listener>(std::move(message))](Severity severity,
+                                                                                std::string_view text) {
+        listener->call(static_cast<int>(severity), std::string(text));
+    };
     const nb::gil_scoped_release release;
-    new (place) Server(Context({.sinks = silent()}), runs, config, options);
+    new (place) Server(Context({.sinks = std::move(sinks)}), runs, config, options);
 }
 
 }  // namespace
@@ -64,7 +70,7 @@ void bind_server(nb::module_& module) {
         .def_rw("deadline", &ServeOptions::deadline);
     nb::class_<Server>(module, "Server")
         .def("__init__", &make_server, nb::arg("runs"), nb::arg("config"), nb::arg("options"),
-             nb::arg("log").none())
+             nb::arg("log").none(), nb::arg("message"))
         .def_prop_ro("port", &Server::port)
         .def("reload", &Server::reload, without_gil)
         .def("stop", &Server::stop, without_gil);

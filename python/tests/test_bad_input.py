@@ -468,6 +468,28 @@ def test_what_was_expected(run, texts, labels, tmp_path):
     assert len(run.predict(pandas.DataFrame({"text": TEXTS}))) == 3
 
 
+def test_numbers_that_are_none(run, texts, labels, tmp_path):
+    def scored(k):
+        return [name for name in run.evaluate(texts=texts, labels=labels, k=k, bootstrap=0) if name.startswith("P@")]
+
+    for k in ([1, 3], (np.int64(1), 3), np.array([1, 3]), range(1, 4, 2), "1,3"):
+        assert scored(k) == ["P@1", "P@3"]
+    for k, found in (((1, 2.7), "2.7 (float)"), (("a",), "'a' (str)"), ((None,), "None (NoneType)"), ([True], "True (bool)"),
+                     (np.array([1.0, 3.0]), "1.0")):
+        assert f"k: expected a whole number, found {found}" in said(lambda: scored(k)).replace("np.float64(1.0)", "1.0")
+    assert "k: expected a whole number, or a list of them, found {1: 2} (dict)" in said(lambda: scored({1: 2}))
+    rows = dict(texts=texts, labels=labels)
+    for call, message in ((lambda: run.explain("a", top=2.7), "top: expected a whole number, found 2.7 (float)"),
+                          (lambda: run.explain("a", top="2"), "top: expected a whole number, found '2' (str)"),
+                          (lambda: run.explain("a", labels=["apple"], top=-1), "top: expected 1 or more labels, found -1"),
+                          (lambda: run.explain("a", top=0), "top: expected 1 to"),
+                          (lambda: run.index(**rows, recall="x"), "recall: expected a number, found 'x' (str)"),
+                          (lambda: elmo.tune(**rows, out=tmp_path / "a", trials="x"), "trials: expected a whole number, found 'x'"),
+                          (lambda: elmo.tune(**rows, out=tmp_path / "b", seconds=None), "seconds: expected a number, found None")):
+        assert message in said(call)
+    assert len(run.explain("a red apple", top=None).labels) == 3
+
+
 def test_frames_of_polars(run):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"text": TEXTS, "labels": ["a", "b", "c"]})

@@ -1,5 +1,6 @@
 """Predictor, evaluation, tokenizer: equal to what the program prints."""
 import json
+import logging
 import pickle
 import threading
 
@@ -41,7 +42,7 @@ def test_answers_as_arrays(run, texts):
     assert (strict.probabilities >= 0.5).all() and 0 < len(strict.labels) < 9 * len(texts)
 
 
-def test_answers_have_the_columns_of_the_matrix_that_trained(run, texts, labels):
+def test_answers_have_the_columns_of_the_matrix_that_trained(run, texts, labels, caplog):
     """Labels are numbered by name, '10' before '2': a matrix without names has another order."""
     from scipy.sparse import csr_matrix
     names = run.label_names
@@ -57,8 +58,26 @@ def test_answers_have_the_columns_of_the_matrix_that_trained(run, texts, labels)
     words = [f"word{chr(97 + i)}" for i in range(12)]
     truth = csr_matrix(np.eye(12, dtype=np.int8)[np.arange(240) % 12])
     own = elmo.train(texts=[words[i % 12] for i in range(240)], labels=truth, encoder="linear", threads=1)
-    predicted = own.predict(words, top=1).to_csr(columns=range(12))
-    assert elmo.metrics.precision(predicted, np.eye(12, dtype=np.int8), k=1).tolist() == [1.0]
+    answers = own.predict(words, top=1)
+    caplog.clear()
+    assert elmo.metrics.precision(answers.to_csr(columns=range(12)), np.eye(12, dtype=np.int8), k=1).tolist() == [1.0]
+    assert not caplog.records
+    elmo.metrics.precision(answers, np.eye(12, dtype=np.int8), k=1)
+    assert "'10' before '2': if the columns of the truth are numbered, give answers.to_csr(columns=range(12))" in caplog.text
+
+
+def test_labels_without_names_are_called_by_their_numbers(texts, labels, tmp_path):
+    names = files_of(tmp_path, texts, labels)
+    run = elmo.train(tmp_path / "numbered", test_share=0, **SMALL)
+    answers = run.predict(CASES := ["the red apple", "a blue river"], top=1)
+    expected = [[str(names.index("apple"))], [str(names.index("river"))]]
+    assert answers.names == expected == pickle.loads(pickle.dumps(answers)).names
+    assert answers[0][0].name == run.explain(CASES[0], top=1).labels[0].name == expected[0][0]
+    assert run.label_names == [str(i) for i in range(len(names))]
+    for columns in (range(len(names)), run.label_names):
+        assert (answers.to_csr(columns=columns) != answers.to_csr()).nnz == 0
+    assert answers.to_csr(columns=range(len(names))).nnz == 2
+    assert run.predict_among(CASES, expected[0], top=1).names == [expected[0], expected[0]]
 
 
 def test_any_number_of_texts(run):
@@ -186,10 +205,47 @@ def test_calibration_on_other_rows(texts, labels, tmp_path):
     assert titled.calibrate(validation=tmp_path / "new.parquet").a == fit.a
     run.save(tmp_path / "saved")
     assert elmo.Run(tmp_path / "saved").calibrate(texts=texts, labels=labels, validation=new).a == fit.a
-    with pytest.raises(elmo.DataError, match="rows from memory: expected validation rows in the format of the data, csv"):
-        file = tmp_path / "rows.csv"
-        file.write_text("text,labels\n" + "".join(f"{text},{row[1]}\n" for text, row in zip(texts, labels)))
-        elmo.train(file, out=tmp_path / "run", **SMALL | dict(epochs=1)).calibrate(validation=new)
+
+
+def files_of(folder, texts, labels):
+    """The same rows in formats that have other columns than rows from memory, or none."""
+    sparse = pytest.importorskip("scipy.sparse")
+    names = sorted({row[1] for row in labels})
+    (folder / "rows.csv").write_text("title,topic\n" + "".join(f"{text},{row[1]}\n" for text, row in zip(texts, labels)))
+    (folder / "rows.txt").write_text("".join(f"__label__{row[1]} {text}\n" for text, row in zip(texts, labels)))
+    for pecos in (folder / "pecos", folder / "numbered"):
+        pecos.mkdir()
+        (pecos / "X.trn.txt").write_text("".join(text + "\n" for text in texts))
+        sparse.save_npz(pecos / "Y.trn.npz", sparse.csr_matrix([[float(name == row[1]) for name in names] for row in labels]))
+    (folder / "pecos" / "output-items.txt").write_text("".join(name + "\n" for name in names))
+    return names
+
+
+def test_calibration_of_any_run_on_rows_from_memory(texts, labels, tmp_path, caplog):
+    pandas = pytest.importorskip("pandas")
+    names = files_of(tmp_path, texts, labels)
+    new_texts, both = rows(120, seed=9)
+    new = [row[1] for row in both]
+    numbers = [names.index(name) for name in new]
+    expected = None
+    for data, columns in (("rows.csv", dict(text_column="title", label_column="topic")), ("rows.txt", {}), ("pecos", {})):
+        run = elmo.train(tmp_path / data, test_share=0, **columns, **SMALL | dict(epochs=3))
+        caplog.clear()
+        fit = run.calibrate(validation=(new_texts, new))
+        expected = expected or fit
+        assert not caplog.records and fit.rows == 120 and fit.a == expected.a
+        if columns:
+            assert run.calibrate(validation=pandas.DataFrame({"title": new_texts, "topic": new})).a == fit.a
+    matrix = np.eye(len(names), dtype=int)[numbers]
+    with pytest.raises(elmo.DataError, match="label_names: expected the names of the columns of labels, found none"):
+        run.calibrate(validation=(new_texts, matrix))
+    assert run.calibrate(validation=(new_texts, matrix), label_names=names).a == expected.a
+    run = elmo.train(tmp_path / "numbered", test_share=0, **SMALL | dict(epochs=3))  # its labels have no names
+    for given in (numbers, matrix):
+        assert run.calibrate(validation=(new_texts, given)).a == expected.a
+    assert run.evaluate(texts=new_texts, labels=matrix)["P@1"] == run.evaluate(texts=new_texts, labels=numbers)["P@1"] > 50
+    elmo.train(texts=texts, labels=[row[1] for row in labels], test_share=0, out=tmp_path / "run", **SMALL | dict(epochs=3))
+    assert elmo.Run(tmp_path / "run").calibrate(validation=(new_texts, new)).a == expected.a
 
 
 def test_calibration(texts, labels):
@@ -221,6 +277,34 @@ def test_answers_that_a_threshold_cuts_are_a_warning(caplog):
         assert len(run.predict(["all of them", "something else"], threshold=0.5, top=120)[0]) == 120
         assert len(run.predict(["all of them"], top=3)[0]) == 3
         assert not caplog.records
+
+
+def test_messages_of_predictions_go_to_the_logger(texts, labels, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "elmo")
+    run = elmo.train(texts=texts, labels=labels, **SMALL | dict(epochs=1))
+    run.index(texts=texts, labels=labels)
+    caplog.clear()
+
+    class Asks(logging.Handler):  # of the same predictor: nothing is locked meanwhile
+        def emit(self, record):
+            run.predict(["a red apple"])
+
+    handler = Asks()
+    logging.getLogger("elmo").addHandler(handler)
+    try:
+        for top in (1, 2, 1):  # opened again each time
+            run.predict(["微笑む猫の顔 日本語", "顔"], top=top)
+            run.predict_among(["12:3 4:5 17:0.2"], ["apple"])
+            run.predict(["a red apple"], search="approximate")
+    finally:
+        logging.getLogger("elmo").removeHandler(handler)
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in said] == ["WARNING", "WARNING", "INFO"]
+    assert "mostly of tokens that the tokenizer does not know" in said[0][1]
+    assert "expected words, found features in '12:3 4:5 17:0.2'" in said[1][1]
+    assert said[2][1].startswith("approximate search: ")
+    elmo.Predictor(run.path).predict(["顔"])  # which knows nothing of what was said before
+    assert len(caplog.records) == 4
 
 
 def test_tokenizer(run, texts):
@@ -268,10 +352,25 @@ def test_explanations_are_the_programs(run):
     for label in explained.labels:
         strongest = max(range(len(explained.words)), key=lambda i: label.effects[i])
         assert explained.words[strongest].word in label.name
-    with pytest.raises(elmo.ConfigError, match="top: expected 1 to 5 labels, found 9"):
-        run.explain(text, top=9)
     with pytest.raises(elmo.DataError, match="text: expected a str, found 7"):
         run.explain(7)
+
+
+def test_explained_labels_are_all_that_were_asked_for(run, labels):
+    asked = sorted({name for row in labels for name in row})[:7]
+    text = "a green house by the river"
+    expected = run.predict_among([text], asked, top=7).names[0]
+    for explained in (run.explain(text, asked), run.explain(text, asked, top=7), elmo.Predictor(run, top=2).explain(text, asked)):
+        assert [label.name for label in explained.labels] == expected
+        alone = {name: run.explain(text, [name]).labels[0].effects for name in asked}
+        assert all(label.effects == alone[label.name] for label in explained.labels)
+    assert [label.name for label in run.explain(text, asked, top=2).labels] == expected[:2]
+    flags = [word for name in asked for word in ("--label", name)]
+    program = elmo_program("explain", run.path, "--text", text, "--json", *flags)
+    assert [label["name"] for label in json.loads(program.stdout)["labels"]] == expected
+    assert len(run.explain(text, top=9).labels) == 9 and len(run.explain(text).labels) == 3
+    with pytest.raises(elmo.ConfigError, match="top: expected up to 2 labels, as this Predictor.*open it with top=9"):
+        elmo.Predictor(run, top=2).explain(text, top=9)
 
 
 def test_the_report_is_the_programs(tmp_path, texts, labels):
@@ -292,6 +391,24 @@ def test_the_report_is_the_programs(tmp_path, texts, labels):
         run.report(out=tmp_path / "ours.html")
     in_memory = run.report(texts=texts, labels=labels, out=tmp_path / "ours.html", overwrite=True, errors=3)
     assert in_memory.protocol.data == "rows from memory" and len(in_memory.worst_labels) <= 3
+
+
+def test_files_say_where_their_rows_are_from(texts, labels, tmp_path):
+    run = elmo.train(texts=texts, labels=labels, **SMALL | dict(epochs=2))
+    new = rows(60, seed=9)
+    shown = run.report(texts=new[0], labels=new[1], out=tmp_path / "new.html", per_label=tmp_path / "new.jsonl")
+    first = json.loads((tmp_path / "new.jsonl").read_text().splitlines()[0])
+    assert (first["data"], first["split"]) == (shown.protocol.data, shown.protocol.split) == ("rows from memory", "all rows given")
+    page = (tmp_path / "new.html").read_text()
+    assert "60 texts (rows from memory: all rows given)" in page and "elmo-rows" not in page
+    run.report(out=tmp_path / "own.html")
+    page = (tmp_path / "own.html").read_text()
+    assert "test rows of rows from memory" in page and "elmo-rows" not in page
+    assert json.loads((tmp_path / run.path / "scores.jsonl").read_text())["protocol"]["data"] == "rows from memory"
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pytest.importorskip("pyarrow").table({"text": new[0], "labels": new[1]}), tmp_path / "new.parquet")
+    run.report(tmp_path / "new.parquet", out=tmp_path / "file.html")
+    assert f"all rows of {tmp_path / 'new.parquet'}" in (tmp_path / "file.html").read_text()
 
 
 def test_export_is_the_programs(run, tmp_path):

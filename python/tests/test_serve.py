@@ -3,12 +3,14 @@ import json
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import SMALL, rows
 
 import elmo
 
@@ -17,6 +19,13 @@ def ask(server, path, body, **headers):
     request = urllib.request.Request(server.url + path, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=60) as reply:
         return json.load(reply)
+
+
+def wait_until(there):
+    for _ in range(100):
+        if there():
+            return
+        time.sleep(0.1)
 
 
 def test_answers_are_the_runs(run, texts):
@@ -98,6 +107,40 @@ def test_the_description_holds(run, tmp_path):
                                "--no-color"], capture_output=True, text=True, cwd=tmp_path, check=False)
         assert ask(server, "v1/predict", {"text": "still there"})["answers"]
     assert done.returncode == 0, done.stdout[-6000:]
+
+
+def test_explained_labels_have_a_limit():
+    names = [f"label {i}" for i in range(120)]
+    run = elmo.train(texts=[f"text {name}" for name in names], labels=names, test_share=0, **SMALL | dict(epochs=1))
+    with elmo.serve(run, port=0, threads=1) as server:
+        assert len(ask(server, "v1/explain", {"text": "a text", "labels": names[:100]})["labels"]) == 100
+        assert len(ask(server, "v1/explain", {"text": "a text", "labels": names, "top": 7})["labels"]) == 7
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            ask(server, "v1/explain", {"text": "a text", "labels": names})
+    assert "labels: expected up to 100 labels to explain, found 120" in json.load(refused.value)["error"]
+    assert len(run.explain("a text", names).labels) == 120
+
+
+def test_a_checkpoint_that_cannot_be_loaded_is_reported(run, tmp_path, caplog):
+    run.save(tmp_path / "run")
+    with elmo.serve(tmp_path / "run", port=0, threads=1) as server:
+        before = ask(server, "v1/predict", {"text": "a red apple"})
+        (tmp_path / "run/best/manifest.json").write_text("{}")
+        server.reload()  # this, or the server by itself
+        wait_until(lambda: caplog.records)
+        assert ask(server, "v1/predict", {"text": "a red apple"})["checkpoint"] == before["checkpoint"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "run: the checkpoint that was loaded stays, the new one cannot be: " in caplog.text
+
+
+def test_the_start_warns_of_nothing(caplog):
+    texts, labels = rows()
+    run = elmo.train(texts=[text.rstrip("0123456789") for text in texts], labels=labels, **SMALL | dict(epochs=1))
+    caplog.clear()
+    with elmo.serve(run, port=0, threads=1) as server:
+        assert not caplog.records
+        ask(server, "v1/predict", {"text": "顔 顔"})
+        assert "mostly of tokens that the tokenizer does not know" in caplog.text
 
 
 def test_one_token_is_a_list_too(run):

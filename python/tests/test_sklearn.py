@@ -60,6 +60,22 @@ def test_a_frame_of_flags(texts, matrix):
     assert model.score(texts, frame) == dense.score(texts, y)
 
 
+@pytest.mark.parametrize("numbered", [False, True])
+def test_validation_has_the_columns_of_fit(texts, matrix, numbered):
+    pandas = pytest.importorskip("pandas")
+    y, names = matrix
+    names = list(range(len(names)))[::-1] if numbered else names
+    short, new = SMALL | dict(epochs=2), slice(150, None)
+    dense = ElmoClassifier(**short, validation=(texts[new], y[new])).fit(texts[:150], y[:150])
+    frame = pandas.DataFrame(y, columns=names)
+    for other in (frame.iloc[new], frame.iloc[new][names[::-1]], y[new]):
+        model = ElmoClassifier(**short, validation=(texts[new], other), threshold=-1).fit(texts[:150], frame.iloc[:150])
+        assert model._run.result.best_score == dense._run.result.best_score > 0
+        assert model.score(texts[new], other) == dense.score(texts[new], y[new])
+    with pytest.raises(elmo.DataError, match=r"validation\[1\]: expected a matrix of 0 and 1 with 9 columns, as in fit, found 4"):
+        ElmoClassifier(**short, validation=(texts, y[:, :4])).fit(texts, y)
+
+
 def test_score_wants_the_form_of_fit(texts, labels, matrix):
     """Names beside the columns of a matrix would all be labels that are never answered."""
     y, _ = matrix
@@ -175,6 +191,14 @@ def test_lists_of_numbers(texts, labels):
     assert model.score(CASES, [[number["apple"]], [number["river"], number["colour blue"]]]) >= 0.5
 
 
+def test_whole_numbers_that_are_floats(texts, labels):
+    y = np.array([len(row[1]) for row in labels])
+    short = SMALL | dict(epochs=2)
+    expected, model = (ElmoClassifier(**short).fit(texts, of) for of in (y, y.astype(float)))
+    assert model.classes_.tolist() == sorted(set(y.tolist())) and (model.predict(CASES) == expected.predict(CASES)).all()
+    assert model.score(texts, y.astype(float)) == expected.score(texts, y)
+
+
 def test_a_matrix_of_names(texts, labels):
     model = ElmoClassifier(**SMALL).fit(texts, np.array(labels))
     assert [sorted(row) for row in model.predict(CASES)] == [["apple", "colour red"], ["colour blue", "river"]]
@@ -196,6 +220,14 @@ def test_labels_that_no_type_of_numpy_holds(texts, values):
     model = ElmoClassifier(**SMALL).fit(texts, y)
     assert sorted(map(str, model.classes_)) == sorted(map(str, values))
     assert set(map(str, model.predict(texts))) <= set(map(str, values))
+
+
+@pytest.mark.parametrize("wrong, message", [
+    (dict(probabilities="calibratd"), "probabilities: expected one of"), (dict(threshold=2), "threshold: expected a number from 0"),
+    (dict(threshold="-1"), "threshold: expected a number, found '-1'"), (dict(top=0), "top: expected an integer from 1")])
+def test_parameters_of_prediction_are_checked_in_fit(texts, labels, wrong, message):
+    with pytest.raises(elmo.ConfigError, match=message):
+        ElmoClassifier(**SMALL | dict(epochs=1), **wrong).fit(texts, labels)
 
 
 def test_a_fit_that_fails_changes_nothing(texts, labels):

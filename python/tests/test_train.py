@@ -279,6 +279,40 @@ def test_test_and_validation_rows_from_memory(texts, labels):
     assert run.evaluate()["protocol"]["samples"] == 30
 
 
+@pytest.mark.parametrize("numbered", [False, True])
+def test_names_of_columns_are_those_of_all_matrices(texts, labels, numbered):
+    pandas, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
+    all_names = sorted({name for row in labels for name in row})
+    shown = {name: 8 - i if numbered else name for i, name in enumerate(all_names)}  # in another order than their columns
+    columns = list(shown.values())
+
+    def matrix(of):
+        return np.array([[int(name in row) for name in all_names] for row in of])
+
+    def named(of):
+        return [[shown[name] for name in row] for row in of]
+
+    new = rows(60, seed=5)
+    given = dict(texts=texts, **SHORT)
+    by_name = elmo.train(labels=named(labels), test=(new[0], named(new[1])), validation=(new[0], named(new[1])), **given)
+    score, fit = by_name.evaluate()["P@1"], by_name.calibrate(validation=(new[0], named(new[1])))
+    frame = pandas.DataFrame(matrix(new[1]), columns=columns)
+    for own, other, label_names in (
+            (matrix(labels), matrix(new[1]), columns), (matrix(labels), matrix(new[1]), iter(columns)),
+            (matrix(labels), sparse.csr_matrix(matrix(new[1])), columns), (matrix(labels), pandas.DataFrame(matrix(new[1])), columns),
+            (matrix(labels), frame[columns[::-1]], columns),  # its names are these: matched by them
+            (matrix(labels), frame.set_axis([f"old {name}" for name in columns], axis=1), columns),
+            (matrix(labels), named(new[1]), columns),
+            (pandas.DataFrame(matrix(labels), columns=columns), matrix(new[1]), None)):
+        run = elmo.train(labels=own, label_names=label_names, test=(new[0], other), validation=(new[0], other), **given)
+        assert run.result.best_score == by_name.result.best_score and run.evaluate()["P@1"] == score
+    assert run.calibrate(validation=(new[0], matrix(new[1])), label_names=columns).a == fit.a
+    with pytest.raises(elmo.DataError, match="label_names: expected 9, one per column"):
+        elmo.train(labels=matrix(labels), label_names=columns[:3], test=(new[0], matrix(new[1])), **given)
+    with pytest.raises(elmo.ConfigError, match="label_names: expected beside texts only"):
+        run.calibrate(validation=(new[0], named(new[1])), label_names=columns)
+
+
 def test_temporary_runs_go_and_saved_ones_stay(tmp_path, texts, labels):
     run = elmo.train(texts=texts, labels=labels, **SHORT)
     path = run.path

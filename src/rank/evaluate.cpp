@@ -66,7 +66,17 @@ void hash_row(Hash64& hash, SplitName split, std::int64_t row, std::size_t label
     hash.update(std::as_bytes(std::span(numbers)));
 }
 
-DetailedEvaluation evaluate_predictions(const Context& context, const Config& given) {
+void name_rows(const RowsName& rows, Evaluation& e) {
+    if (!rows.data.empty()) {
+        const std::string name = data_set_name(e.data);
+        if (const auto at = e.propensity_source.find(name); at != std::string::npos && !name.empty())
+            e.propensity_source.replace(at, name.size(), rows.data);
+        e.data = rows.data;
+    }
+    if (!rows.split.empty()) e.split = rows.split;
+}
+
+DetailedEvaluation evaluate_predictions(const Context& context, const Config& given, const RowsName& rows) {
     require_predictions(given.predictions);
     const auto threshold = scoring_threshold(given);
     Config config = given;
@@ -122,6 +132,7 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
     e.filter = filter_text(config, dataset, parts);
     e.split = config.split;
     e.split_reason = reason_of(config, "split");
+    name_rows(rows, e);
     e.checkpoint = fmt::format("{} (xxh64 {})", config.predictions, hash_text(hash_file(config.predictions)));
     if (judge)
         judge->finish(
@@ -134,7 +145,8 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
     return result;
 }
 
-DetailedEvaluation evaluate_run(const Context& context, const std::string& run, const Config& given) {
+DetailedEvaluation evaluate_run(const Context& context, const std::string& run, const Config& given,
+                                const RowsName& rows) {
     Checkpoint checkpoint(run, given.checkpoint);
     const auto threshold = scoring_threshold(context, given, checkpoint);
     ScoredRun scored(context, run, std::move(checkpoint), given);
@@ -181,6 +193,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     e.trained_samples = scored.trained_rows();
     e.split = config.split;
     e.split_reason = reason_of(config, "split");
+    name_rows(rows, e);
     e.checkpoint = fmt::format("{} (step {}, manifest xxh64 {})", scored.checkpoint().folder().string(),
                                state.step, scored.checkpoint().manifest_hash());
     if (judge)
@@ -194,7 +207,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
 }  // namespace
 
 DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::string& run,
-                                      const Config& given) {
+                                      const Config& given, const RowsName& rows) {
     Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
     check_ready(config);
     const Context context = given_context.with_threads(config.threads);
@@ -203,8 +216,8 @@ DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::s
         return {};
     }
     if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
-    return config.predictions.empty() ? evaluate_run(context, run, config)
-                                      : evaluate_predictions(context, config);
+    return config.predictions.empty() ? evaluate_run(context, run, config, rows)
+                                      : evaluate_predictions(context, config, rows);
 }
 
 void keep_scores(const Context& context, const std::string& run, const Config& config,
@@ -228,8 +241,9 @@ void keep_scores(const Context& context, const std::string& run, const Config& c
     }
 }
 
-Evaluation evaluate(const Context& context, const std::string& run, const Config& config) {
-    Evaluation evaluation = evaluate_in_detail(context, run, config).evaluation;
+Evaluation evaluate(const Context& context, const std::string& run, const Config& config,
+                    const RowsName& rows) {
+    Evaluation evaluation = evaluate_in_detail(context, run, config, rows).evaluation;
     keep_scores(context, run, config, evaluation);
     return evaluation;
 }

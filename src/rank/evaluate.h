@@ -17,7 +17,8 @@ struct DetailedEvaluation {
     std::uint64_t rows_hash = 0;                  // of the rows and how many labels each has
 };
 // As evaluate(), but keeps nothing.
-DetailedEvaluation evaluate_in_detail(const Context& context, const std::string& run, const Config& config);
+DetailedEvaluation evaluate_in_detail(const Context& context, const std::string& run, const Config& config,
+                                      const RowsName& rows = {});
 // Appends the scores to the file that keeps those of the run.
 void keep_scores(const Context& context, const std::string& run, const Config& config, Evaluation evaluation);
 

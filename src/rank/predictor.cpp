@@ -332,6 +332,9 @@ std::int64_t Predictor::num_labels() const {
 std::int64_t Predictor::num_answers() const {
     return impl_->scope.answers();
 }
+std::int64_t Predictor::top() const {
+    return impl_->config.top;
+}
 std::string Predictor::label_name(std::int64_t label) const {
     if (label < 0 || label >= num_labels())
         throw DataError(

@@ -214,16 +214,16 @@ void ScoredRun::choose_parts(const Config& given) {
     if (are_held_out_otherwise(config_, of_run))
         context_.warning(fmt::format(
             "{}: the {} rows of this run were held out by the text of --text-column {}; those held out by "
-            "the "
-            "text of {} may have trained it: leave --text-column out, or score a file that did not",
+            "the text of {} may have trained it: leave --text-column out, or score a file that did not",
             config_.data, config_.split, of_run.text_column, config_.text_column));
     const double too_many = held_out_ || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
         context_.warning(fmt::format(
             "{}: {} of {} scored texts trained this run; their scores say little about new texts{}",
             scored_data(), with_commas(trained_rows_), with_commas(num_rows()),
-            ReadOptions(given).test_share_given ? ": leave --test-share out to score those that it held out"
-                                                : ""));
+            ReadOptions(given).test_share_given && scored_data() == config_.data
+                ? ": leave --test-share out to score those that it held out"
+                : ""));
 }
 
 // As where a file holds rows out itself: its counts are of the other rows, and labels that neither these nor
@@ -244,19 +244,24 @@ void ScoredRun::leave_out_unseen(LabelMatch& match, std::vector<std::int64_t>& c
 
 void ScoredRun::match(const std::string& run) {
     const std::int64_t labels = dataset_.num_labels();
-    const auto run_names = checkpoint_.label_names();
-    std::vector<std::string_view> names;
+    std::vector<std::string_view> run_names = checkpoint_.label_names(), names;
     if (dataset_.has_label_names())
         for (std::int64_t label = 0; label < labels; ++label) names.push_back(dataset_.label_name(label));
+    std::vector<std::string> numbers;  // which name the labels of a run without names, as in its answers
+    if (run_names.empty() && !names.empty()) {
+        for (std::int64_t label = 0; label < checkpoint_.state().labels; ++label)
+            numbers.push_back(std::to_string(label));
+        run_names.assign(numbers.begin(), numbers.end());
+    }
     const auto refuse = [&](const std::string& why) {
-        throw DataError(
-            fmt::format("{}: these are not the labels of the run in {}: expected {}{}, found {}{}{}",
-                        config_.data, run, checkpoint_.state().labels, run_names.empty() ? "" : " named ones",
-                        labels, names.empty() ? "" : " named ones", why));
+        throw DataError(fmt::format(
+            "{}: these are not the labels of the run in {}: expected {}{}, found {}{}{}", config_.data, run,
+            checkpoint_.state().labels, run_names.empty() || !numbers.empty() ? "" : " named ones", labels,
+            names.empty() ? "" : " named ones", why));
     };
-    if (names.empty() || run_names.empty())
-        refuse("; labels are the same by their names, or without names by their number");
     LabelMatch match = match_labels_but_blanks(names, run_names);
+    if (names.empty() || (!numbers.empty() && match.unknown == labels))
+        refuse("; labels are the same by their names, or without names by their number");
     const auto counted_rows = dataset_.label_counts();
     std::vector<std::int64_t> counts(counted_rows.begin(), counted_rows.end());
     const std::int64_t found = static_cast<std::int64_t>(names.size()) - match.unknown;

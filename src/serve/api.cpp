@@ -279,6 +279,22 @@ ServedRun& Api::run_named(const std::string& name, int status) const {
     throw BadField("model", message);
 }
 
+namespace {
+
+// Labels that are to be explained are all answered, unless the request says otherwise.
+void explain_all(const TextsRequest& request, Question& question) {
+    if (!request.threshold) question.threshold = 0;
+    if (request.top) return;
+    question.top = std::ssize(question.labels);
+    if (question.top > kMostTop)
+        throw BadField("labels",
+                       fmt::format("expected up to {} labels to explain, found {}; top takes the best "
+                                   "of them",
+                                   kMostTop, question.top));
+}
+
+}  // namespace
+
 Question Api::question_of(const TextsRequest& request, const LoadedRun& run, std::int64_t top) const {
     Question question;
     question.threshold = request.threshold.value_or(config_.threshold);
@@ -302,6 +318,7 @@ void Api::ask(const Asked& exchange, Job::Kind kind, TextsRequest request, MakeR
     exchange->question =
         question_of(request, *exchange->loaded,
                     kind == Job::Kind::kExplain ? 3 : std::min<std::int64_t>(config_.top, kMostTop));
+    if (kind == Job::Kind::kExplain && !request.labels.empty()) explain_all(request, exchange->question);
     const auto refuse_more = [&] {
         throw HttpError(429, fmt::format("{} texts wait already; try again", run.queue().texts()), 1);
     };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kAbsent = "-";
 constexpr std::chrono::milliseconds kWarmUp{200};
-constexpr const char* kText = "0";  // a word, and a feature where texts are features
+constexpr const char* kText = "";  // no word that a tokenizer may not know, and of which it would warn
 
 std::string name_of(const std::string& folder) {
     std::error_code error;

@@ -238,12 +238,15 @@ BarChart f1_chart(const std::vector<F1Band>& bands) {
     return chart;
 }
 
-Study page_of(const std::string& run, const Config& config, const Evaluation& e, bool chose_threshold) {
+Study page_of(const std::string& run, const Config& config, const Evaluation& e, bool chose_threshold,
+              bool named_split) {
     Study page;
     page.name = "report";
     page.title = fmt::format("Report on {}", run.empty() ? config.predictions : run);
-    page.paragraphs = {fmt::format("{} texts ({} rows of {}: {}), {} labels.", with_commas(e.num_samples),
-                                   e.split, e.data, e.split_reason, with_commas(e.num_labels))};
+    const std::string rows = named_split ? fmt::format("{}: {}", e.data, e.split)
+                                         : fmt::format("{} rows of {}: {}", e.split, e.data, e.split_reason);
+    page.paragraphs = {fmt::format("{} texts ({}), {} labels.", with_commas(e.num_samples), rows,
+                                   with_commas(e.num_labels))};
     if (!e.labels_matched.empty()) page.paragraphs.push_back(e.labels_matched);
     if (chose_threshold)
         page.paragraphs.push_back(fmt::format(
@@ -276,8 +279,8 @@ Study page_of(const std::string& run, const Config& config, const Evaluation& e,
 
 }  // namespace
 
-Report report(const Context& context, const std::string& run, const Config& given,
-              const std::string& command) {
+Report report(const Context& context, const std::string& run, const Config& given, const std::string& command,
+              const RowsName& rows) {
     Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
     require_page(config);
     if (config.errors == 0) config.errors = kUsualErrors;
@@ -288,11 +291,12 @@ Report report(const Context& context, const std::string& run, const Config& give
     if (config.per_label.empty() && config.predictions.empty())
         config.per_label = label_scores_file(run, config);
     Report result;
-    result.evaluation = evaluate(context, run, config);
+    result.evaluation = evaluate(context, run, config, rows);
     if (!ranks_of(context).is_first()) return result;
     result.page = config.out;
     write_file_atomically(
-        config.out, study_page(page_of(run, config, result.evaluation, chooses && config.predictions.empty()),
+        config.out, study_page(page_of(run, config, result.evaluation, chooses && config.predictions.empty(),
+                                       !rows.split.empty()),
                                provenance_now(command)));
     return result;
 }

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "elmo/evaluation.h"
+#include "elmo/explain.h"
 #include "elmo/predictor.h"
 #include "elmo/resolve.h"
 #include "serve/served.h"
@@ -278,6 +279,39 @@ TEST_F(Answers, ExplainNamesTheWordThatCarriesALabel) {
         EXPECT_EQ(client().post("/v1/explain", Json{{"text", "  "}}.dump()).json()["words"].size(), 0u);
         EXPECT_EQ(client().post("/v1/explain", Json{{"text", " ."}}.dump()).json()["words"].size(), 1u);
     }
+}
+
+TEST_F(Answers, ExplainAnswersWithAllLabelsThatAreAskedFor) {
+    Config uncertain = config();
+    set_option(uncertain, "threshold", "0.9");
+    const auto count = [&](const Json& more) {
+        Json body = more;
+        body["text"] = text;
+        return client().post("/v1/explain", body.dump()).json()["labels"].size();
+    };
+    const Json six = {1, 2, 3, 4, 5, 6};
+    for (const std::string& run : {bag(), linear()}) {
+        options.port = 0;
+        server = std::make_unique<Server>(quiet(), std::vector{run}, uncertain, options);
+        EXPECT_EQ(count({{"labels", six}}), 6u);
+        EXPECT_EQ(count({{"labels", six}, {"top", 2}, {"threshold", 0}}), 2u);
+    }
+    start();
+    EXPECT_EQ(count(Json::object()), 3u);
+    EXPECT_EQ(count({{"top", 10}}), 10u);
+}
+
+TEST_F(Answers, ExplainTakesLabelsInPartsWhereThePredictorHasLessRoom) {
+    const auto explained = [&](const char* top) {
+        Config given = config();
+        set_option(given, "top", top);
+        Predictor predictor(quiet(), bag(), resolve_for_run(bag(), given));
+        Question question;
+        question.labels = {1, 2, 3, 4, 5, 6, 7};
+        question.top = 7;
+        return to_json(explain_answers(predictor, text, question));
+    };
+    EXPECT_EQ(explained("3"), explained("7"));
 }
 
 TEST_F(Answers, LabelsAreFoundByAPartOfTheirName) {

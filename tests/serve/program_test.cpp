@@ -97,6 +97,11 @@ TEST_F(ServeProgram, ExplainPrintsTheWordsOfALabel) {
     Process json({"explain", bag(), "--text", text, "--json", "--quiet"});
     EXPECT_EQ(nlohmann::json::parse(json.line())["labels"].size(), 3u);
     EXPECT_EQ(json.end(), 0);
+    std::vector<std::string> six = {"explain", bag(), "--text", text, "--json", "--quiet"};
+    for (int label = 1; label <= 6; ++label) six.insert(six.end(), {"--label", std::to_string(label)});
+    Process all(six);
+    EXPECT_EQ(nlohmann::json::parse(all.line())["labels"].size(), 6u);
+    EXPECT_EQ(all.end(), 0);
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
 // Which words carried a label: the text without each of its words, scored again.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <functional>
 #include <unordered_map>
 
+#include "elmo/error.h"
 #include "elmo/explain.h"
 #include "sources/detect.h"
 #include "text/unicode/words.h"
@@ -75,13 +79,40 @@ std::string without_word(const std::string& text, const ExplainedWord& word) {
     return text.substr(0, static_cast<std::size_t>(word.begin)) + text.substr(end);
 }
 
+// The labels that a question names, in each text: as many at a time as the predictor has room for.
+std::vector<std::vector<Prediction>> predict_named(Predictor& predictor,
+                                                   const std::vector<std::string>& texts,
+                                                   const Question& question) {
+    if (question.top < 1)
+        throw ConfigError(fmt::format("top: expected 1 or more labels, found {}", question.top));
+    std::vector<std::vector<Prediction>> result(texts.size());
+    const auto room = static_cast<std::ptrdiff_t>(predictor.top());
+    for (auto first = question.labels.begin(); first != question.labels.end();) {
+        const auto last = first + std::min(room, question.labels.end() - first);
+        Question part = question;
+        part.labels.assign(first, last);
+        part.top = last - first;
+        const auto answers = predictor.predict(texts, part);
+        for (std::size_t i = 0; i < texts.size(); ++i)
+            result[i].insert(result[i].end(), answers[i].begin(), answers[i].end());
+        first = last;
+    }
+    for (auto& of_text : result) {
+        std::ranges::stable_sort(of_text, std::greater(), &Prediction::score);
+        if (std::ssize(of_text) > question.top) of_text.resize(static_cast<std::size_t>(question.top));
+    }
+    return result;
+}
+
 }  // namespace
 
 Explanation explain_answers(Predictor& predictor, const std::string& text, const Question& question) {
     Explanation result;
     result.words = words_of(text);
     Question again;
-    std::vector<std::vector<Prediction>> answers = predictor.predict({text}, question);
+    std::vector<std::vector<Prediction>> answers = question.labels.empty()
+                                                       ? predictor.predict({text}, question)
+                                                       : predict_named(predictor, {text}, question);
     for (Prediction& answer : answers.front()) {
         again.labels.push_back(answer.label);
         result.labels.push_back({std::move(answer), {}});
@@ -94,7 +125,7 @@ Explanation explain_answers(Predictor& predictor, const std::string& text, const
     // Scores of the labels in each text, the whole one first: labels that are given are scored one by one,
     // also by a model that otherwise looks at a part of its labels.
     std::vector<std::unordered_map<std::int64_t, float>> scores;
-    for (const auto& again_answered : predictor.predict(texts, again)) {
+    for (const auto& again_answered : predict_named(predictor, texts, again)) {
         auto& of_text = scores.emplace_back();
         for (const Prediction& answer : again_answered) of_text[answer.label] = answer.score;
     }
