@@ -6,7 +6,10 @@
 namespace elmo::cuda::hopper {
 
 // Units of W under way: as many as x leaves room for, but no more than memory's latency asks for.
-constexpr int kFewAhead = 2, kManyAhead = 6;
+template <class S>
+constexpr int kFewAhead = kCodeProducts<S> ? 4 : 2;
+template <class S>
+constexpr int kManyAhead = kCodeProducts<S> ? 8 : 6;
 constexpr std::int64_t kWidestWithMany = 1024;  // codes of x, or x of 64 texts, beside them
 
 // Writes the thread's part of a tile of g as BF16, of so many texts. `gradient(i)`: of its sum i. Neighbours

@@ -7,7 +7,7 @@
 // zeros in the columns between its width and the padded width, and kernels take zeros for those of W:
 //   x_logit   [batch tile of 128][block of 64 columns][128 texts][128 bytes]; columns of a block are permuted
 //             so that 16 bytes of W that a thread loads are its factors of consecutive products. Of E4M3
-//             weights: E4M3 codes, in blocks of 128 columns
+//             weights: E4M3 codes, in blocks of 128 columns, in their order
 //   x_update  [block of 64 columns][padded batch][128 bytes]; columns are permuted so that a thread's sums
 //   are
 //             those of 16 neighbours (8 of BF16 weights): one load, one store of 16 bytes
@@ -50,12 +50,6 @@ __device__ __forceinline__ int logit_column(int place, bool codes) {
     const int s = place / 16, q = place % 8 / 2, upper = place % 16 / 8, second = place % 2;
     return codes ? 16 * q + 4 * s + upper + 2 * second : s / 2 * 32 + 8 * q + s % 2 * 4 + 2 * upper + second;
 }
-// The same for E4M3 codes, of a block of 128: of the 16 bytes that thread q loads of 64 columns, codes 8 s to
-// 8 s + 3 are factors 4q to 4q + 3 of product s, and the next four are factors 16 + 4q on.
-__device__ __forceinline__ int logit_code_column(int place) {
-    const int s = place / 32 % 2, upper = place / 16 % 2, q = place / 4 % 4;
-    return place / 64 * 64 + 16 * q + 8 * s + 4 * upper + place % 4;
-}
 // Weights of a row in 16 bytes: the piece of it that a thread updates at a time. Wider pieces ask less of L2,
 // which serves a number of requests, not of bytes.
 constexpr int piece_columns(bool codes) {
@@ -88,8 +82,7 @@ __global__ void stage_kernel(const In* x, HeadArgs a, bool to_e4m3, bool of_code
         static_cast<std::uint8_t*>(
             logit)[(b / kBatchTile * (a.padded_width / 128) + d / 128) * kTextBlockBytes +
                    block_offset(row, code_place / 16) + code_place % 16] =
-            __nv_cvt_float_to_fp8(seen(d - code_place + logit_code_column(code_place)), __NV_SATFINITE,
-                                  __NV_E4M3);
+            __nv_cvt_float_to_fp8(seen(d), __NV_SATFINITE, __NV_E4M3);
     } else {
         static_cast<bf16*>(
             logit)[(b / kBatchTile * (a.padded_width / kBlock) + block) * (kTextBlockBytes / 2) +

@@ -1,5 +1,5 @@
-// Logits of the head on Hopper (hopper.cuh): X in shared memory, W through registers. What becomes of them is
-// in gradient.cuh and rank.cuh.
+// Logits of the head on Hopper (hopper.cuh): X in shared memory, W through registers, or as codes through
+// shared memory. What becomes of them is in gradient.cuh and rank.cuh.
 #pragma once
 
 #include "backend/cuda/head/hopper/hopper.cuh"
@@ -16,10 +16,11 @@ constexpr int kTextBytes = kCodeProducts<S> ? 1 : 2;  // of a column of x
 // A unit of W of every thread.
 template <int Groups>
 constexpr int kUnitBytes = Groups* kGroupThreads * 32;
-// Texts of a batch tile whose x fits in shared memory beside two units of W.
+// Texts of a batch tile whose x fits in shared memory beside two units of W, or four of codes.
 template <class S>
 constexpr int logit_texts(std::int64_t padded_width) {
-    return padded_width * kTextBytes<S> <= kWidest ? kBatchTile : kBatchTile / 2;
+    constexpr std::int64_t kWidestCodes = 1408;
+    return padded_width <= (kCodeProducts<S> ? kWidestCodes : kWidest / 2) ? kBatchTile : kBatchTile / 2;
 }
 // `Ahead`: units of W under way.
 template <class S, int Groups, int Texts, int Ahead>
@@ -87,6 +88,62 @@ struct WeightStream {
     }
 };
 
+// The same for products of codes, which read W from shared memory: 64 rows of a warpgroup's tile by 128
+// columns after another, two units, brought by all its threads, whole lines at a time. One of the stages is
+// free while products read another.
+template <int Groups, int Ahead>
+struct CodeStream {
+    static constexpr int kStages = Ahead / 2, kStage = kRows * 128;
+    static_assert(kStages >= 2 && kStage == 2 * kUnitBytes<1>);
+    const char* from;
+    std::int64_t row_bytes, tile_bytes;
+    std::int64_t label, labels, tile_labels;
+    std::uint32_t ring, place;
+    int group, piece;
+    int fetched = 0, read = 0;  // where the next stage goes, and where the first one lies
+    int block = 0, blocks;      // of a row, of those that are fetched
+
+    __device__ CodeStream(const HeadArgs& a, const Thread& at, std::int64_t tile, std::int64_t tile_step,
+                          std::uint32_t ring_base)
+        : row_bytes(a.stride),
+          labels(min(a.labels, a.last_tile * kLabelTile)),
+          tile_labels(tile_step * kRows),
+          ring(ring_base + at.group * kStages * kStage),
+          group(at.group),
+          piece(at.lane % 8),
+          blocks(static_cast<int>(a.padded_width / 128)) {
+        const int row = at.warp * 4 + at.lane / 8;  // of 16; the thread has every sixteenth
+        label = tile * kRows + row;
+        place = block_offset(row, piece);
+        tile_bytes = tile_step * kRows * row_bytes - blocks * 128;
+        from = static_cast<const char*>(a.w_LD) + label * row_bytes + piece * 16;
+        for (int i = 0; i < kStages - 1; ++i) fetch();
+    }
+    // Starts to copy the next stage to where the one lay that products read last.
+    __device__ __forceinline__ void fetch() {
+        const bool has_piece = block * 128 + piece * 16 < row_bytes;
+#pragma unroll
+        for (int i = 0; i < kRows / 16; ++i)
+            copy16(ring + fetched * kStage + place + i * 16 * 128, from + i * 16 * row_bytes,
+                   has_piece && label + i * 16 < labels);
+        commit_copies();
+        const bool wraps = ++block == blocks;
+        block = wraps ? 0 : block;
+        from += wraps ? 128 + tile_bytes : 128;
+        label += wraps ? tile_labels : 0;
+        fetched = fetched + 1 == kStages ? 0 : fetched + 1;
+    }
+    // The stage that was fetched first, whole. All threads of the group are done with the one before.
+    __device__ __forceinline__ std::uint32_t next() {
+        wait_copies<kStages - 2>();
+        publish_shared();
+        sync_group(1 + group);
+        const std::uint32_t stage = ring + read * kStage;
+        read = read + 1 == kStages ? 0 : read + 1;
+        return stage;
+    }
+};
+
 // In a separate register: products still read it when its source is loaded again.
 __device__ __forceinline__ std::uint32_t copied(std::uint32_t pair) {
     const __nv_bfloat162 one = __float2bfloat162_rn(1.0f);
@@ -117,7 +174,7 @@ struct Logits {
     std::uint32_t x;
     std::uint32_t rest;            // shared memory behind x and the units of W, but for a barrier
     std::int64_t tile, tile_step;  // the next tile of the warpgroup
-    WeightStream<S, Groups, Ahead> stream;
+    std::conditional_t<kCodeProducts<S>, CodeStream<Groups, Ahead>, WeightStream<S, Groups, Ahead>> stream;
 
     // Starts to bring W.
     __device__ __forceinline__ Logits(const HeadArgs& a, const Thread& at, const unsigned char* shared)
@@ -153,29 +210,18 @@ struct Logits {
     }
 
   private:
-    // 128 columns at a time, whose sums are then added in FP32. The copies of W for the two halves of a line
-    // are not asked for at once: the first brings the line to L2.
+    // 128 columns at a time, whose sums are then added in FP32.
     __device__ __forceinline__ void multiply_code_tile(Sums<Texts>& z) {
 #pragma unroll
         for (float& sum : z) sum = 0;
         for (int block = 0; block < blocks; ++block) {
-            uint4 raw[2][2];
             Sums<Texts> part;
-            const std::uint64_t texts = operand(x + block * kTexts);
+            const std::uint64_t w = operand(stream.next()), texts = operand(x + block * kTexts);
+            begin_products();
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                stream.load(raw[i]);
-                begin_products();
-#pragma unroll
-                for (int s = 0; s < 2; ++s) {
-                    const std::uint32_t factors[4] = {
-                        s == 0 ? raw[i][0].x : raw[i][0].z, s == 0 ? raw[i][1].x : raw[i][1].z,
-                        s == 0 ? raw[i][0].y : raw[i][0].w, s == 0 ? raw[i][1].y : raw[i][1].w};
-                    multiply_codes(part, factors, texts + moved(64 * i + 32 * s), i + s > 0);
-                }
-                commit_products();
-                stream.fetch();
-            }
+            for (int s = 0; s < 4; ++s) multiply_codes(part, w + moved(32 * s), texts + moved(32 * s), s > 0);
+            commit_products();
+            stream.fetch();
             wait_products<0>();
 #pragma unroll
             for (int i = 0; i < Texts / 2; ++i) z[i] += part[i];

@@ -70,13 +70,13 @@ template <class S>
 void run_gradient(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
     const bool many = a.padded_width <= kWidestWithMany;
     if (a.text_blocks == 1)
-        return many ? run_gradient<S, kBlock, kManyAhead>(a, multiprocessors, early, stream)
-                    : run_gradient<S, kBlock, kFewAhead>(a, multiprocessors, early, stream);
+        return many ? run_gradient<S, kBlock, kManyAhead<S>>(a, multiprocessors, early, stream)
+                    : run_gradient<S, kBlock, kFewAhead<S>>(a, multiprocessors, early, stream);
     if constexpr (kCodeProducts<S>)
-        if (many) return run_gradient<S, kBatchTile, kManyAhead>(a, multiprocessors, early, stream);
+        if (many) return run_gradient<S, kBatchTile, kManyAhead<S>>(a, multiprocessors, early, stream);
     if (logit_texts<S>(a.padded_width) == kBatchTile)
-        return run_gradient<S, kBatchTile, kFewAhead>(a, multiprocessors, early, stream);
-    run_gradient<S, kBlock, kFewAhead>(a, multiprocessors, early, stream);
+        return run_gradient<S, kBatchTile, kFewAhead<S>>(a, multiprocessors, early, stream);
+    run_gradient<S, kBlock, kFewAhead<S>>(a, multiprocessors, early, stream);
 }
 
 template <class S, bool Decays, Noise Kind, Texts How, int Side, bool Compensates>
@@ -154,11 +154,11 @@ void run_rank(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t s
     if (a.batch <= kFew)
         run_rank<R, 3, kFew, 8>(a, multiprocessors, early, stream);
     else if (a.batch > kSome && logit_texts<R>(a.padded_width) == kBatchTile)
-        run_rank<R, kManyGroups, kBatchTile, 2>(a, multiprocessors, early, stream);
+        run_rank<R, kManyGroups, kBatchTile, kFewAhead<R>>(a, multiprocessors, early, stream);
     else if (a.padded_width <= kWidestWithFour)
         run_rank<R, 4, kSome, 4>(a, multiprocessors, early, stream);
     else
-        run_rank<R, 4, kSome, 2>(a, multiprocessors, early, stream);
+        run_rank<R, 4, kSome, kFewAhead<R>>(a, multiprocessors, early, stream);
 }
 
 }  // namespace
