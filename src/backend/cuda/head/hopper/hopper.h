@@ -26,7 +26,7 @@ void run_chunk(const HeadArgs& a, DType storage, int multiprocessors, bool after
 // Offers the logits of labels [first_tile, last_tile) to the candidates. `early`: W was not written just
 // before.
 void rank(const HeadArgs& a, DType storage, int multiprocessors, bool early, cudaStream_t stream);
-// Parts of the loss that 128 labels have with 128 texts, of x of this width.
+// Parts of the loss that 128 labels have with so many blocks of 64 texts, of x of this width.
 std::int64_t loss_parts(DType storage, std::int64_t padded_width, std::int64_t text_blocks);
 
 }  // namespace elmo::cuda::hopper

@@ -91,6 +91,7 @@ template <class S, Noise Kind, bool Compensates = false>
 void run_update(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     const bool decays = a.keep != 1.0f;
     const auto run = [&](auto decays_too, auto how) {
+        // In teams rows with compensation are slower.
         if constexpr (how.value == Texts::kTwo && sizeof(typename S::Raw) == 1 && !Compensates)
             if (a.padded_width % (2 * kUpdateColumns) == 0)
                 return run_update<S, decays_too.value, Kind, how.value, 2, false>(a, multiprocessors, stream);
