@@ -153,6 +153,13 @@ Config with_run_reading(Config config, const Config& of_run) {
     return config;
 }
 
+bool changes_results(const OptionInfo& option, const std::string& was, const std::string& value) {
+    const bool harmless = option.role == OptionRole::kHarmless || option.role == OptionRole::kOutput;
+    // Of what the backward may keep, two change digits.
+    const auto rounds = [](const std::string& mode) { return mode == "compressed" || mode == "compact"; };
+    return !harmless || (option.key == "recompute" && (rounds(was) || rounds(value)));
+}
+
 Config with_stored_run(const Config& stored, const Config& config) {
     Config result = stored;
     for (const OptionInfo& option : options()) {
@@ -165,11 +172,7 @@ Config with_stored_run(const Config& stored, const Config& config) {
             copy_option(result, config, option.key);  // now somebody names it
             continue;
         }
-        const bool harmless = option.role == OptionRole::kHarmless || option.role == OptionRole::kOutput;
-        // Of what the backward may keep, two change digits.
-        const auto rounds = [](const std::string& mode) { return mode == "compressed" || mode == "compact"; };
-        const bool digits = option.key == "recompute" && (rounds(was) || rounds(value));
-        if (!harmless || digits)
+        if (changes_results(option, was, value))
             throw ConfigError(fmt::format(
                 "resume: the run has {} = {}, found {}; a continued run keeps its recipe: leave "
                 "{} out, or {}",

@@ -41,10 +41,13 @@ Config parse_run_recipe(const std::string& text, const std::string& name);
 // rows), and propensities, unless `like` asks for another project's.
 Config with_run_reading(Config config, const Config& of_run);
 
+// Whether another value of the option makes other results: not of role kHarmless and kOutput, but for
+// recompute = compressed or compact.
+bool changes_results(const OptionInfo& option, const std::string& was, const std::string& value);
+
 // The configuration of a continued run: the stored one, and what was given of role kHarmless and kOutput.
-// ConfigError when an option that changes results was given with another value than the run has, or when one
-// of the two computes with recompute = compressed or compact. `auto` means the run's own value if the run
-// stores it.
+// ConfigError when an option that changes results was given with another value than the run has. `auto` means
+// the run's own value if the run stores it.
 Config with_stored_run(const Config& stored, const Config& given);
 
 // Whether an encoder's weights may have AdamW's state in 8 bits: those that are BF16, with compensation.
