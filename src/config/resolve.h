@@ -62,8 +62,12 @@ Config with_head_noise(Config config);
 // With the encoder that `auto` stands for, or the folder of one that is named as in the Hugging Face cache.
 Config with_encoder_folder(Config config);
 
-// Options that were given and that linear does not have: of gradient steps, but for those on how texts are
-// read.
-std::vector<std::string_view> unused_by_linear(const Config& config);
+// Options that were given and do nothing beside others: `with` says which. Linear has none of gradient steps,
+// but for those on how texts are read.
+struct UnusedOption {
+    std::string_view key;
+    std::string with;
+};
+std::vector<UnusedOption> unused_options(const Config& config);
 
 }  // namespace elmo
