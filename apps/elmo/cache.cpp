@@ -46,7 +46,9 @@ Verb cache_verb() {
          {"elmo cache clear tickets.csv", "Removes what imports of files in this folder left"}},
         "A cache holds what was read from a data set, so that the next run starts at once; it is made "
         "again when it is not there. Data from standard input is kept in the user's cache, and clear removes "
-        "it, too: pipe it in again. Nothing but cache files is removed.",
+        "it, too: pipe it in again. After clear, a command that takes the data from a run asks for their "
+        "path "
+        "once: that they were read here is forgotten, too. Nothing but cache files is removed.",
         run_cache};
 }
 

@@ -84,6 +84,25 @@ bool rounds_weights(const Config& config) {
     return config.encoder != kLinearEncoder && config.precision != "fp32" && config.precision != "renee";
 }
 
+constexpr const char* kUsualNoise = "shared-steps";  // what auto is
+
+// What makes the option's value do nothing; "" where it does something, or is the default.
+std::string unused_with(const Config& config, const OptionInfo& option) {
+    const auto is = [&](std::string_view key) { return option.key == key; };
+    if (config.encoder == kLinearEncoder)
+        return is_step_option(option) && !has_linear(option) ? "encoder linear" : "";
+    if (get_option(config, option.key) == option.default_value) return {};
+    if (config.encoder == "bag" && (is("pooling") || (is("recompute") && config.recompute != "none")))
+        return "encoder bag";
+    if (config.precision == "fp32" && (is("head_rounding") || is("head_noise")))
+        return "precision fp32, which rounds no weights";
+    if (config.head_rounding == "nearest" && is("head_noise") && config.head_noise != kUsualNoise)
+        return "head_rounding nearest, which draws no noise";
+    if (config.precision != "renee" && (is("head_momentum") || is("loss_scale")))
+        return fmt::format("precision {}, only with renee", config.precision);
+    return {};
+}
+
 Config as_of_run(Config config) {
     // Runs of earlier versions had no other way, and keep it.
     if (!config.sources.contains("equal_texts"))
@@ -104,12 +123,13 @@ Config as_of_run(Config config) {
 
 }  // namespace
 
-std::vector<std::string_view> unused_by_linear(const Config& config) {
-    std::vector<std::string_view> unused;
-    for (const OptionInfo& option : options())
-        if (is_step_option(option) && !has_linear(option) && option.key != "batch_size" &&
-            given(config, option.key))
-            unused.push_back(option.key);
+std::vector<UnusedOption> unused_options(const Config& config) {
+    std::vector<UnusedOption> unused;
+    for (const OptionInfo& option : options()) {
+        if (!given(config, option.key)) continue;
+        if (std::string with = unused_with(config, option); !with.empty())
+            unused.push_back({option.key, std::move(with)});
+    }
     return unused;
 }
 
@@ -153,6 +173,13 @@ Config with_run_reading(Config config, const Config& of_run) {
     return config;
 }
 
+bool changes_results(const OptionInfo& option, const std::string& was, const std::string& value) {
+    const bool harmless = option.role == OptionRole::kHarmless || option.role == OptionRole::kOutput;
+    // Of what the backward may keep, two change digits.
+    const auto rounds = [](const std::string& mode) { return mode == "compressed" || mode == "compact"; };
+    return !harmless || (option.key == "recompute" && (rounds(was) || rounds(value)));
+}
+
 Config with_stored_run(const Config& stored, const Config& config) {
     Config result = stored;
     for (const OptionInfo& option : options()) {
@@ -165,11 +192,7 @@ Config with_stored_run(const Config& stored, const Config& config) {
             copy_option(result, config, option.key);  // now somebody names it
             continue;
         }
-        const bool harmless = option.role == OptionRole::kHarmless || option.role == OptionRole::kOutput;
-        // Of what the backward may keep, two change digits.
-        const auto rounds = [](const std::string& mode) { return mode == "compressed" || mode == "compact"; };
-        const bool digits = option.key == "recompute" && (rounds(was) || rounds(value));
-        if (!harmless || digits)
+        if (changes_results(option, was, value))
             throw ConfigError(fmt::format(
                 "resume: the run has {} = {}, found {}; a continued run keeps its recipe: leave "
                 "{} out, or {}",
@@ -243,7 +266,7 @@ Config with_encoder_folder(Config config) {
 
 Config with_head_noise(Config config) {
     if (config.head_noise == "auto" && rounds_weights(config))
-        choose_option<std::string>(config, "head_noise", &Config::head_noise, "shared-steps",
+        choose_option<std::string>(config, "head_noise", &Config::head_noise, kUsualNoise,
                                    "loses least, and is drawn once for all labels");
     return config;
 }

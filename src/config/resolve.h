@@ -41,10 +41,13 @@ Config parse_run_recipe(const std::string& text, const std::string& name);
 // rows), and propensities, unless `like` asks for another project's.
 Config with_run_reading(Config config, const Config& of_run);
 
+// Whether another value of the option makes other results: not of role kHarmless and kOutput, but for
+// recompute = compressed or compact.
+bool changes_results(const OptionInfo& option, const std::string& was, const std::string& value);
+
 // The configuration of a continued run: the stored one, and what was given of role kHarmless and kOutput.
-// ConfigError when an option that changes results was given with another value than the run has, or when one
-// of the two computes with recompute = compressed or compact. `auto` means the run's own value if the run
-// stores it.
+// ConfigError when an option that changes results was given with another value than the run has. `auto` means
+// the run's own value if the run stores it.
 Config with_stored_run(const Config& stored, const Config& given);
 
 // Whether an encoder's weights may have AdamW's state in 8 bits: those that are BF16, with compensation.
@@ -59,8 +62,12 @@ Config with_head_noise(Config config);
 // With the encoder that `auto` stands for, or the folder of one that is named as in the Hugging Face cache.
 Config with_encoder_folder(Config config);
 
-// Options that were given and that linear does not have: of gradient steps, but for those on how texts are
-// read.
-std::vector<std::string_view> unused_by_linear(const Config& config);
+// Options that were given and do nothing beside others: `with` says which. Linear has none of gradient steps,
+// but for those on how texts are read.
+struct UnusedOption {
+    std::string_view key;
+    std::string with;
+};
+std::vector<UnusedOption> unused_options(const Config& config);
 
 }  // namespace elmo

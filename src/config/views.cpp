@@ -77,6 +77,7 @@ ReadOptions::ReadOptions(const Config& config)
       text_column_of_run(is_of_run(config, "text_column")),
       label_column_of_run(is_of_run(config, "label_column")),
       label_separator_of_run(is_of_run(config, "label_separator")),
+      run_has_header(text_column_of_run && text_column != Config().text_column),
       text_column_given(is_of_call(config, "text_column")),
       label_column_given(is_of_call(config, "label_column")),
       needs_header(given(config, "text_column") || given(config, "label_column")),

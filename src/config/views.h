@@ -58,6 +58,7 @@ struct ReadOptions {
     bool text_column_open, label_column_open, label_separator_open;
     // What the run's data has; other files may have another.
     bool text_column_of_run, label_column_of_run, label_separator_of_run;
+    bool run_has_header;  // the run's texts have a column with a name of its own, not the default
     bool text_column_given, label_column_given;  // by the call
     bool needs_header;                           // by the call or a recipe, one of them
     bool columns_of_run;                         // the names, which say nothing about a file with a header

@@ -131,17 +131,22 @@ std::string stored_recipe(Config config) {
     return to_recipe(config);
 }
 
-bool same_recipe(const std::string& stored, const Config& config) {
+std::string other_result(const std::string& stored, const Config& config) {
     Config was, is;
     try {
         parse_recipe(was, stored, "recipe");
         parse_recipe(is, stored_recipe(config), "recipe");
     } catch (const ConfigError&) {
-        return false;  // of a program with other options
+        return "is of a version with other options";
     }
-    for (const OptionInfo& option : options())
-        if (get_option(was, option.key) != get_option(is, option.key)) return false;
-    return true;
+    for (const OptionInfo& option : options()) {
+        const std::string before = get_option(was, option.key), now = get_option(is, option.key);
+        // A score alone does not tell on which data it was measured, nor with which counts.
+        const bool counts = option.key == "data" || option.key == "propensity_counts";
+        if (before != now && (counts || changes_results(option, before, now)))
+            return fmt::format("has {} = {}, found {}", option.key, before, now);
+    }
+    return {};
 }
 
 namespace {

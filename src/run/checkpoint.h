@@ -156,8 +156,8 @@ EncoderSpec stored_encoder(const Checkpoint& checkpoint);
 
 // The configuration as a checkpoint keeps it: without the keys about where and how it was started.
 std::string stored_recipe(Config config);
-// Whether a stored recipe has the values of this configuration. Comments do not count, and a key that the
-// text does not have yet means its default.
-bool same_recipe(const std::string& stored, const Config& config);
+// In what a stored recipe makes other results than this configuration, "has seed = 42, found 9"; "" where it
+// makes the same. A key that the text does not have yet means its default.
+std::string other_result(const std::string& stored, const Config& config);
 
 }  // namespace elmo

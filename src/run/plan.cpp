@@ -187,8 +187,8 @@ std::vector<PlanChoice> other_choices(const Context& context, const Planned& run
             Planned other = with_batch(run, size);
             const bool own = precision == run.config.precision;
             other.config.precision = precision;
-            if (!own) {
-                other.config.head_noise = "auto";
+            if (!own) other.config.head_noise = "auto";
+            if (!own && !given(run.config, "head_kahan")) {
                 other.config.head_kahan = "auto";
                 other.compensated = -1;
             }

@@ -67,6 +67,13 @@ std::optional<DataFormat> table_lines(const std::string& path, const ReadOptions
     return std::nullopt;
 }
 
+// Whether the first line names the column of ids: then it is a header.
+bool names_ids(const std::string& path, const Layout& layout, const ReadOptions& reading) {
+    return std::ranges::any_of(possible_shapes(path, layout), [&](const TableShape& shape) {
+        return shape.names.size() > 1 && std::ranges::count(shape.names, reading.id_column) > 0;
+    });
+}
+
 // The texts of a table, without its header and other columns.
 struct TableTexts {
     std::unique_ptr<RowSource> source;
@@ -75,6 +82,7 @@ struct TableTexts {
     std::unique_ptr<RowSource> id_source;  // null without a column of ids
     std::unique_ptr<RowParser> id_parser;
     std::vector<DetectedOption> detected;
+    std::string note;  // how it is read beside that; "" where nothing is to be said
 
     TableTexts(const std::string& path, bool csv, const ReadOptions& reading) {
         Layout layout;
@@ -84,12 +92,20 @@ struct TableTexts {
         layout.table = table_writing(reading);
         settle_reading(reading, layout);
         detected = layout.detected;
+        // Else the first column of a TSV of two would be read, header and all.
+        layout.table.needs_header =
+            layout.table.needs_header || reading.run_has_header || names_ids(path, layout, reading);
         source = open_table(path, layout);
         parser = source->parser();
         records = source->open();
         const TableShape shape = find_table_shape(path, layout);
         std::vector<std::string> names;
-        if (shape.has_header || !layout.table.columns.empty()) names = shape.names;
+        if (shape.has_header || !layout.table.columns.empty())
+            names = shape.names;
+        else if (reading.text_column_of_run)
+            note = path +
+                   ": read as text<TAB>labels without a header; name the column of a file that has one with "
+                   "--text-column";
         if (std::ranges::find(names, reading.id_column) != names.end()) {
             layout.text_columns = {reading.id_column};
             id_source = open_table(path, layout);
@@ -206,6 +222,7 @@ struct TextReader::Impl {
             table.emplace(path, format == DataFormat::kCsv, reading);
             if (is_open) table->detected.insert(table->detected.begin(), {"format", name_of(*format)});
             detected = detected_line(path, table->detected);
+            if (!table->note.empty()) note(table->note);
             return;
         }
         is_pipe = !is_file;

@@ -29,11 +29,11 @@ std::map<std::string, double> StudyCell::numbers(const std::vector<std::string>&
                         file_.string(), key));
     };
     if (!json.is_object() || !json.contains("recipe") || !json["recipe"].is_string()) throw damaged("recipe");
-    if (!same_recipe(json["recipe"].get<std::string>(), config_))
-        throw ConfigError(
-            fmt::format("out: {} was made with other options; give those, another folder, or "
-                        "--overwrite to run all cells again",
-                        file_.string()));
+    if (const std::string other = other_result(json["recipe"].get<std::string>(), config_); !other.empty())
+        throw ConfigError(fmt::format(
+            "out: {} {}; give the options of the study, another folder, or --overwrite to run all "
+            "cells again",
+            file_.string(), other));
     std::map<std::string, double> numbers;
     for (const std::string& key : keys) {
         if (!json.contains(key) || !json[key].is_number()) throw damaged(key);

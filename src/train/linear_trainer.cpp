@@ -7,7 +7,6 @@
 
 #include "base/process_memory.h"
 #include "base/text_util.h"
-#include "config/resolve.h"
 #include "elmo/error.h"
 #include "linear/train_model.h"
 #include "rank/linear_ranking.h"
@@ -169,8 +168,6 @@ class LinearRun {
 
 TrainResult train_linear(const Context& context, RunFolder& folder, const Config& config) {
     refuse_other_device(config);
-    for (const std::string_view key : unused_by_linear(config))
-        context.warning(fmt::format("{} has no effect with encoder linear", key));
     return LinearRun(context, folder, config).run();
 }
 

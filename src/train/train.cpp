@@ -98,6 +98,8 @@ TrainResult train(const Context& given_context, const Config& call) {
             "{} trains in one process, found {} ranks; start it without the launcher, or give {}",
             config.encoder == kLinearEncoder ? "encoder linear" : "precision renee", ranks.size(),
             config.encoder == kLinearEncoder ? "--encoder bag or a folder" : "another precision"));
+    for (const UnusedOption& unused : unused_options(config))
+        context.warning(fmt::format("{} has no effect with {}", unused.key, unused.with));
     const bool linear = config.encoder == kLinearEncoder;
     if (!linear) require_loss_scale(config, config.encoder_precision == "fp16" && !config.freeze_encoder);
     TrainResult result =

@@ -189,11 +189,11 @@ class Search {
 
     static Trial read_trial(const fs::path& file, const Config& config, Trial trial) {
         const nlohmann::json json = trial_json(file);
-        if (!same_recipe(json["recipe"].get<std::string>(), config))
+        if (const std::string other = other_result(json["recipe"].get<std::string>(), config); !other.empty())
             throw ConfigError(
-                fmt::format("out: {} was made with other options; give those, another folder, or --overwrite "
-                            "to search again",
-                            file.string()));
+                fmt::format("out: {} {}; give the options of the search, another folder, or --overwrite to "
+                            "search again",
+                            file.string(), other));
         trial.score = json["score"].get<double>();
         trial.seconds = json["seconds"].get<double>();
         return trial;

@@ -191,5 +191,43 @@ TEST(StoredRun, CompressedStays) {
     }
 }
 
+TEST(Unused, OptionsThatDoNothingAreNamedWithTheReason) {
+    using Options = std::vector<std::pair<std::string, std::string>>;
+    const auto unused = [](const Options& options) {
+        Config config;
+        config.encoder = "bag";
+        for (const auto& [key, value] : options) set_option(config, key, value);
+        std::string all;
+        for (const UnusedOption& option : unused_options(config))
+            all += std::string(option.key) + " with " + option.with + ";";
+        return all;
+    };
+    EXPECT_EQ(unused({{"precision", "fp32"}, {"head_noise", "shared"}}),
+              "head_noise with precision fp32, which rounds no weights;");
+    EXPECT_EQ(unused({{"precision", "fp32"}, {"head_rounding", "nearest"}}),
+              "head_rounding with precision fp32, which rounds no weights;");
+    EXPECT_EQ(unused({{"precision", "bf16"}, {"head_rounding", "nearest"}, {"head_noise", "steps"}}),
+              "head_noise with head_rounding nearest, which draws no noise;");
+    EXPECT_EQ(unused({{"head_momentum", "0.5"}, {"loss_scale", "1"}, {"precision", "bf16"}}),
+              "head_momentum with precision bf16, only with renee;loss_scale with precision bf16, only with "
+              "renee;");
+    EXPECT_EQ(unused({{"pooling", "cls"}, {"recompute", "layers"}}),
+              "pooling with encoder bag;recompute with encoder bag;");
+    EXPECT_EQ(unused({{"encoder", "linear"}, {"batch_size", "3"}}), "batch_size with encoder linear;");
+    // What has an effect, and defaults that are given.
+    EXPECT_EQ(unused({{"encoder", "folder"}, {"pooling", "cls"}, {"recompute", "layers"}}), "");
+    EXPECT_EQ(unused({{"precision", "renee"}, {"head_momentum", "0.5"}, {"loss_scale", "1"}}), "");
+    EXPECT_EQ(unused({{"precision", "bf16"}, {"head_noise", "steps"}}), "");
+    EXPECT_EQ(unused({{"precision", "bf16"}, {"head_rounding", "nearest"}}), "");
+    EXPECT_EQ(unused({{"precision", "fp32"},
+                      {"head_noise", "auto"},
+                      {"head_rounding", "stochastic"},
+                      {"head_momentum", "0.9"},
+                      {"loss_scale", "4096"},
+                      {"pooling", "mean"},
+                      {"recompute", "none"}}),
+              "");
+}
+
 }  // namespace
 }  // namespace elmo::resolve_test

@@ -470,6 +470,17 @@ TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
     EXPECT_EQ(read_text(other.out), whole);
 }
 
+TEST_F(PredictFiles, AllHeadersAreReadBeforeTheFirstAnswer) {
+    write_text(temp / "a.csv", "id,text\n1,one\n");
+    write_text(temp / "b.csv", "id,title\n1,one\n");
+    for (const char* second : {"b.csv", "missing.csv"}) {
+        EXPECT_THROW(predict_files(quiet(), run(), {temp / "a.csv", temp / second}, {}, config), DataError);
+        EXPECT_FALSE(std::filesystem::exists(config.out + ".partial")) << second;
+    }
+    write_text(temp / "b.csv", "id,text\n1,one\n");
+    EXPECT_EQ(predict_files(quiet(), run(), {temp / "a.csv", temp / "b.csv"}, {}, config).texts, 2);
+}
+
 // What a crash of the machine may leave between answers is done again; more answers than texts are refused.
 TEST_F(PredictFiles, OnlyWholeAnswersOfADamagedPartialFileAreKept) {
     const std::string good = lines[20];

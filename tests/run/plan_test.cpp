@@ -77,6 +77,27 @@ TEST(Plan, EstimatesTheTimeAndShowsWhatElseFits) {
         EXPECT_EQ(choice.fits, choice.bytes < planned) << choice.precision << choice.batch_size;
 }
 
+// The table shows the plans of these precisions with all else that was given.
+TEST(Plan, OtherPrecisionsKeepTheCompensationThatWasGiven) {
+    Config config;
+    config.labels = 100'000;
+    config.width = 64;
+    config.vocab_size = 100;
+    config.batch_size = 8;
+    for (const auto& [own, share] :
+         {std::pair("e3m4", "20%"), std::pair("bf16", "0"), std::pair("e3m4", "auto")}) {
+        config.precision = own;
+        set_option(config, "head_kahan", share);
+        for (const PlanChoice& choice : plan_training(quiet(), config).choices) {
+            if (choice.batch_size != 8) continue;
+            Config other = config;
+            other.precision = choice.precision;
+            EXPECT_EQ(choice.bytes, plan_memory(quiet(), other).total_bytes())
+                << own << " " << choice.precision << " " << share;
+        }
+    }
+}
+
 TEST(Plan, TheTimeOfADeviceThatIsNotHereIsNotGuessed) {
     Config config;
     config.labels = 1000;

@@ -302,6 +302,29 @@ TEST_F(PeopleFiles, OneHotColumns) {
                          "bad.csv:3: expected 0 or 1 in the column 'is_a', found '2'"));
 }
 
+// A label may be called as texts are: `text` is a kind of media.
+TEST_F(PeopleFiles, OneHotColumnsThatAreCalledAsTexts) {
+    for (const char* name : {"text", "question", "review"}) {
+        const std::string label = name;
+        write("a.csv", "id,comment_text,image," + label + "\n7,one,1,1\n8,two,0,1\n9,three,1,0\n");
+        EXPECT_EQ(rows("a.csv"),
+                  (Strings{"one -> | image | " + label, "two -> | " + label, "three -> | image"}));
+        EXPECT_TRUE(is_said("a.csv", "--text-column comment_text --label-column '*'"));
+    }
+    // One that is given holds.
+    write("given.csv", "id,title,a,b,text\n7,one,1,0,1\n8,two,0,1,0\n");
+    EXPECT_EQ(rows("given.csv", {{"text_column", "title"}, {"label_column", "*"}})[0], "one -> | a | text");
+    EXPECT_EQ(rows("given.csv", {{"text_column", "text"}, {"label_column", "*"}})[0], "1 -> | a");
+    EXPECT_EQ(rows("given.csv", {{"label_column", "*"}})[0], "one -> | a | text");
+    // A test file without labels beside it is told from its own columns.
+    write("k/train.csv", "id,comment_text,image,text\n7,one,1,1\n8,two,0,1\n9,three,1,0\n");
+    write("k/test.csv", "id,comment_text\n1,four\n");
+    EXPECT_EQ(rows("k/train.csv")[1], "two -> | text");
+    // Where nothing else can be the text, it is.
+    write("only.csv", "id,text,a,b\n7,1,1,0\n8,0,0,1\n");
+    EXPECT_EQ(rows("only.csv"), (Strings{"1 -> | a", "0 -> | b"}));
+}
+
 TEST_F(PeopleFiles, OneHotColumnsWithoutZerosAndOnes) {
     write("a.csv", "notice,gpl,mit\none,x,\ntwo,,x\n");
     for (const char* given : {"*", "g*x*"})

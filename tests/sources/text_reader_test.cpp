@@ -108,6 +108,42 @@ TEST_F(TextReaderTest, TablesByTheirColumn) {
     EXPECT_EQ(all(file("a.csv", "one, two\n"), config), (Texts{"one, two"}));
 }
 
+// Two columns may be text<TAB>labels without a header, but not where the run's data has columns.
+TEST_F(TextReaderTest, ATsvWithoutTheRunsColumnIsNotReadByItsFirstOne) {
+    const auto of_run = [](const std::string& column) {
+        Config config;
+        config.text_column = column;
+        mark_option(config, "text_column", Origin::kRun, "the run's recipe");
+        return config;
+    };
+    const auto path = file("a.tsv", "id\ttitle\n1\tNordland\n");
+    for (const char* column : {"name", "name+body", "text"})  // the last: ids show that there is a header
+        EXPECT_TRUE(error(path, of_run(column)).starts_with(path.string() + ":1: expected a header with"))
+            << error(path, of_run(column));
+    EXPECT_EQ(error(path, of_run("name")),
+              path.string() +
+                  ":1: expected a header with the column 'name', found 'id\\x09title'; name the column with "
+                  "--text-column, or the columns of a file without a header with --columns");
+    const auto rows = file("rows.tsv", "Nordland\tcounty\nOslo\tcity\n");
+    EXPECT_NE(error(rows, of_run("name")), "no DataError");
+    // What the call says holds, and a header with the column or a usual one.
+    Config config = of_run("name");
+    set_option(config, "columns", "name,labels");
+    EXPECT_EQ(all(rows, config), (Texts{"Nordland", "Oslo"}));
+    config = of_run("name");
+    set_option(config, "text_column", "title");
+    EXPECT_EQ(all(path, config), (Texts{"Nordland"}));
+    EXPECT_EQ(all(file("b.tsv", "id\tname\n1\tNordland\n"), of_run("name")), (Texts{"Nordland"}));
+    EXPECT_EQ(all(file("c.tsv", "id\tTEXT\n1\tNordland\n"), of_run("text")), (Texts{"Nordland"}));
+    // A run without names of its own may have no header: the file is read so, and a line says it.
+    EXPECT_EQ(all(rows, of_run("text")), (Texts{"Nordland", "Oslo"}));
+    EXPECT_EQ(TextReader(rows.string(), of_run("text")).detected(),
+              rows.string() +
+                  ": read as text<TAB>labels without a header; name the column of a file that has "
+                  "one with --text-column");
+    EXPECT_EQ(TextReader(rows.string(), Config()).detected(), "");
+}
+
 TEST_F(TextReaderTest, JsonLinesByNameByContentAndByOption) {
     const std::string body = "{\"text\": \"a\", \"more\": \"b\"}\n{\"text\": \"c\"}\n";
     EXPECT_EQ(all(file("a.jsonl", body)), (Texts{"a", "c"}));

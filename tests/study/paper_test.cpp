@@ -128,7 +128,7 @@ TEST_F(PaperRuns, TrainsWhatIsThereAndNamesWhatIsNot) {
             EXPECT_EQ(row["p1"], 12.5);
         }
     request.config.head_lr = 0.5;
-    EXPECT_NE(message_of<ConfigError>([&] { run(); }).find("other options"), std::string::npos);
+    EXPECT_NE(message_of<ConfigError>([&] { run(); }).find("has head_lr = "), std::string::npos);
 }
 
 TEST_F(PaperRuns, SettingsThatMakeNoSenseAreRefused) {

@@ -43,6 +43,23 @@ TEST_F(Train, LearnsWhatTheTextSaysInEveryPrecision) {
     }
 }
 
+TEST_F(Train, WarnsOfOptionsWithoutEffect) {
+    std::vector<std::string> warnings;
+    Sinks sinks = silent();
+    sinks.message = [&](Severity severity, std::string_view text) {
+        if (severity == Severity::kWarning) warnings.emplace_back(text);
+    };
+    Config config = tiny_config(temp);
+    config.encoder = "bag";
+    config.precision = "fp32";
+    config.head_noise = "shared";
+    config.pooling = "cls";
+    train(quiet().with_sinks(sinks), config);
+    EXPECT_EQ(warnings, (std::vector<std::string>{
+                            "pooling has no effect with encoder bag",
+                            "head_noise has no effect with precision fp32, which rounds no weights"}));
+}
+
 TEST_F(Train, TheLogHasTheTrueLossAndOneLineEveryLogEverySteps) {
     const Config config = tiny_config(temp);
     run(config);

@@ -178,8 +178,15 @@ TEST_F(Tune, GoesOnWhereItWasStopped) {
     // The data need not be named again.
     request.config.data.clear();
     EXPECT_EQ(tune(quiet(), request).best_score, unbroken.best_score);
-    request.config.seed = 9;
-    EXPECT_THROW(tune(quiet(), request), ConfigError);  // another search than the one in the folder
+    // Nor what changes no result.
+    request.config.threads = 2;
+    request.config.log_every = 1;
+    EXPECT_EQ(tune(quiet(), request).best_score, unbroken.best_score);
+    request.config.seed = 9;  // another search than the one in the folder
+    EXPECT_NE(
+        message_of<ConfigError>([&] { tune(quiet(), request); }).find("0-0.json has seed = 42, found 9"),
+        std::string::npos)
+        << message_of<ConfigError>([&] { tune(quiet(), request); });
 }
 
 }  // namespace

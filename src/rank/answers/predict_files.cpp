@@ -288,6 +288,10 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         lead_nothing(context);
         return result;
     }
+    // All headers, before the first answer. A pipe can be opened once.
+    for (const std::string& file : files)
+        if (fs::is_regular_file(file, error) || !fs::exists(file, error))
+            const TextReader opened(file, config);
     Predictor predictor(context, run, config, scope);
     result.resumed = target.open(config, describe_call(predictor.checkpoint_folder(),
                                                        predictor.checkpoint_hash(), files, scope, config));

@@ -70,15 +70,35 @@ bool holds_flags(const SampleRows& rows, std::size_t at, bool& set) {
     return flags;
 }
 
+// The columns of 0 and 1, how many of them have a 1, and those of the others that can be the text.
+struct FlagColumns {
+    std::vector<std::string> flags, others;
+    std::size_t set = 0;
+
+    FlagColumns(const std::vector<std::string>& names, const SampleRows& rows,
+                const std::vector<std::string>& texts) {
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            if (bool any = false; holds_flags(rows, i, any) && !has(texts, names[i])) {
+                flags.push_back(names[i]);
+                set += any;
+            } else if (const std::string name = lower(trim(names[i]));
+                       !name.empty() && name != "id" && name != "index" && !name.starts_with("unnamed"))
+                others.push_back(names[i]);
+        }
+    }
+    bool several() const { return flags.size() > 1 && set > 1; }
+};
+
 // ConfigError where the column that is called as labels are holds 0 and 1, and others do too: it may be one
 // label of many, or the only one.
 void refuse_one_flag_of_many(const std::vector<std::string>& names, const SampleRows& rows,
-                             const Layout& layout, const std::string& labels) {
+                             const Layout& layout, const std::vector<std::string>& texts,
+                             const std::string& labels) {
     std::vector<std::string> flags;
     for (std::size_t i = 0; i < names.size(); ++i)
         // The column itself may have its first 1 far below.
         if (bool set = false;
-            !has(layout.text_columns, names[i]) && holds_flags(rows, i, set) && (set || names[i] == labels))
+            !has(texts, names[i]) && holds_flags(rows, i, set) && (set || names[i] == labels))
             flags.push_back(names[i]);
     if (flags.size() > 1 && has(flags, labels))
         throw ConfigError(
@@ -88,47 +108,35 @@ void refuse_one_flag_of_many(const std::vector<std::string>& names, const Sample
                         layout.train.text.string(), flags.size(), fmt::join(flags, ", "), labels));
 }
 
-// Columns of 0 and 1 beside one column that can be the text.
-bool find_flags(const std::vector<std::string>& names, const SampleRows& rows, const Layout& layout,
-                Columns& columns) {
-    std::size_t flags = 0, set = 0;
-    std::vector<std::string> others;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        if (bool any = false; holds_flags(rows, i, any) && !has(layout.text_columns, names[i])) {
-            ++flags;
-            set += any;
-        } else if (const std::string name = lower(trim(names[i]));
-                   !name.empty() && name != "id" && name != "index" && !name.starts_with("unnamed"))
-            others.push_back(names[i]);
-    }
-    if (flags < 2 || set < 2) return false;
-    columns.labels = "*";
-    for (const std::string& name : layout.text_columns)
-        if (!has(names, name)) {
-            if (columns.text.empty()) {
-                if (!columns.text_open || others.size() != 1) return false;
-                columns.text = others[0];
-            }
-        }
-    return true;
-}
-
 // Columns of a table under one delimiter; false where they are not to be found in it.
 bool find_columns(const std::vector<std::string>& names, const SampleRows& rows, const Layout& layout,
                   Columns& columns) {
-    const bool text_there = std::all_of(layout.text_columns.begin(), layout.text_columns.end(),
-                                        [&](const std::string& name) { return has(names, name); });
+    // A column of 0 and 1 beside others of them is a label, whatever its name, if another can be the text.
+    std::vector<std::string> texts = layout.text_columns, candidates = names;
+    if (const FlagColumns all(names, rows, {}); columns.text_open && all.several() && !all.others.empty()) {
+        candidates = all.others;
+        if (std::ranges::any_of(texts, [&](const std::string& name) { return has(all.flags, name); }))
+            texts.clear();
+    }
+    const bool text_there = !texts.empty() && std::ranges::all_of(texts, [&](const std::string& name) {
+        return has(names, name);
+    });
     const bool flags_given = !columns.labels_open && layout.label_column.ends_with('*');
     const bool labels_there = flags_given || layout.label_column.empty() || has(names, layout.label_column);
-    if (!text_there && columns.text_open) columns.text = only_plausible(names, kTextNames);
+    if (!text_there && columns.text_open) columns.text = only_plausible(candidates, kTextNames);
     if (!labels_there && columns.labels_open) columns.labels = only_plausible(names, kLabelNames);
-    if (!columns.labels.empty()) refuse_one_flag_of_many(names, rows, layout, columns.labels);
+    if (!columns.labels.empty()) refuse_one_flag_of_many(names, rows, layout, texts, columns.labels);
     if ((text_there || !columns.text.empty()) && (labels_there || !columns.labels.empty())) return true;
     if (!flags_given && (labels_there || !columns.labels_open)) return false;
+    // Columns of 0 and 1 beside one column that can be the text.
     columns.text.clear();
-    const bool found = find_flags(names, rows, layout, columns);
-    if (flags_given) columns.labels.clear();
-    return found;
+    const FlagColumns found(names, rows, texts);
+    if (!found.several()) return false;
+    if (!flags_given) columns.labels = "*";
+    if (text_there) return true;
+    if (!columns.text_open || found.others.size() != 1) return false;
+    columns.text = found.others[0];
+    return true;
 }
 
 // False where the columns are not there, nor any that must be meant.

@@ -128,8 +128,11 @@ std::string header_advice(const std::filesystem::path& file, const Layout& layou
     if (trim(line).find('\r') != line.npos) return std::string(kLoneCarriageReturns);
     if (trim(line).empty()) return "its first line is empty: remove it";
     if (layout.format == DataFormat::kTsv && layout.table.needs_header && shape.names.size() == 2)
-        return "where the file has no header, leave --text-column and --label-column out, or name its "
-               "columns with --columns";
+        return layout.label_column.empty()
+                   ? "name the column with --text-column, or the columns of a file without a header with "
+                     "--columns"
+                   : "where the file has no header, leave --text-column and --label-column out, or name its "
+                     "columns with --columns";
     if (const std::string joined = joining_advice(layout.text_columns, shape.names, "column");
         !joined.empty())
         return joined;
