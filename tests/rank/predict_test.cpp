@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
@@ -13,6 +14,7 @@
 #include "io/checksum.h"
 #include "io/folder_lock.h"
 #include "linear/model_file.h"
+#include "metrics/platt.h"
 #include "model/head/head.h"
 #include "quiet.h"
 #include "rank/label_list.h"
@@ -397,6 +399,51 @@ TEST_F(Predict, CalibratedProbabilitiesAreKeptWithTheRunAndUsed) {
     EXPECT_FALSE(Predictor(quiet(), config.out, config).calibrated());
     write_text(config.out + "/calibration-best.json", "{\"method\": \"platt\", \"a\": []}");
     EXPECT_THROW(Predictor(quiet(), config.out, config), DataError);
+}
+
+TEST_F(Predict, EvaluationCountsTextsThatMayHaveMoreAnswersAsPredictionDoes) {
+    write_tiny_data(temp / "data", {.labels = 150});
+    train_run();
+    std::vector<std::string> texts;
+    std::istringstream lines(read_text(temp / "data/tst_X.txt"));
+    for (std::string line; std::getline(lines, line);) texts.push_back(line);
+    Config deep = config;
+    deep.top = 100;
+    std::vector<double> last;  // of the 100 best labels of each text
+    for (const auto& ranked : Predictor(quiet(), config.out, deep).predict(texts))
+        last.push_back(Platt{}.probability(ranked.back().score));
+    std::ranges::sort(last);
+    // Label 0 alone has the lowest threshold: nearly nothing is answered, but half of the texts may have
+    // more.
+    const double lowest = last[last.size() / 2];
+    const auto expected = last.end() - std::ranges::lower_bound(last, lowest);
+    Calibration c;
+    c.f1_threshold = 0.99;
+    c.label_thresholds.emplace();
+    c.label_thresholds->labels = {0};
+    c.label_thresholds->thresholds = {lowest};
+    write_calibration(Checkpoint(config.out, "best"), c);
+    for (const bool of_labels : {true, false}) {
+        Config asked = config;
+        asked.label_thresholds = of_labels;
+        if (!of_labels) asked.threshold = lowest;
+        Predictor predictor(quiet(), config.out, asked);
+        predictor.predict(texts);
+        EXPECT_EQ(predictor.cut_answers(), expected);
+        std::string said;
+        Sinks sinks = silent();
+        sinks.message = [&](Severity, std::string_view message) { said += std::string(message) + "\n"; };
+        const Evaluation e = evaluate(quiet().with_sinks(sinks), config.out, asked);
+        EXPECT_EQ(e.at_threshold->cut_texts, expected);
+        EXPECT_NE(said.find(of_labels ? fmt::format("{} texts whose 100 best labels are all above the lowest "
+                                                    "threshold, so that others may be above theirs",
+                                                    expected)
+                                      : fmt::format(
+                                            "{} texts with 100 labels or more above the threshold of {:.4g}",
+                                            expected, lowest)),
+                  std::string::npos)
+            << said;
+    }
 }
 
 class PredictFiles : public Predict {
