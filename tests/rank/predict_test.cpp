@@ -446,6 +446,46 @@ TEST_F(Predict, EvaluationCountsTextsThatMayHaveMoreAnswersAsPredictionDoes) {
     }
 }
 
+TEST_F(Predict, CalibrationLooksAtAsManyLabelsAsEvaluationForThresholds) {
+    // Texts of four kinds: three have 30 labels each, the fourth has 10, so some of the 20 best are wrong.
+    const auto part = [&](const char* name, int rows) {
+        std::string texts, labels = fmt::format("{} 100\n", rows);
+        for (int i = 0; i < rows; ++i) {
+            texts += fmt::format("the thing {} number {}\n", word_of(i % 4), i);
+            const int first = 30 * (i % 4), end = std::min(first + 30, 100);
+            for (int l = first; l < end; ++l) labels += fmt::format("{}:1{}", l, l + 1 < end ? " " : "\n");
+        }
+        write_text(temp / fmt::format("data/{}_X.txt", name), texts);
+        write_text(temp / fmt::format("data/{}_X_Y.txt", name), labels);
+    };
+    part("trn", 200);
+    part("tst", 4);
+    std::filesystem::remove(temp / "data/Y.txt");
+    config.validation = "0.3";
+    config.steps = 60;
+    for (const char* encoder : {"bag", "linear"}) {
+        config.encoder = encoder;
+        config.out = temp / encoder;
+        if (config.encoder == "linear") config.device = "auto";
+        train_run();
+        Config asked = config;
+        asked.label_thresholds = true;
+        const Calibration c = calibrate(quiet(), config.out, asked);
+        EXPECT_EQ(c.pairs, 20 * c.rows);
+        asked.split = "validation";
+        const ThresholdScores own = *evaluate(quiet(), config.out, asked).at_threshold;
+        asked.label_thresholds = false;
+        asked.threshold = -1;
+        const ThresholdScores common = *evaluate(quiet(), config.out, asked).at_threshold;
+        // The rows are learnt, so evaluation and a fit on either half find nearly all; with 20 labels per
+        // text no micro F1 is above 83.
+        const LabelThresholds& said = *c.label_thresholds;
+        for (const double f1 : {common.micro.f1, common.macro.f1, own.micro.f1, own.macro.f1,
+                                said.micro_f1_common, said.macro_f1_common, said.micro_f1, said.macro_f1})
+            EXPECT_GT(f1, 95) << encoder;
+    }
+}
+
 class PredictFiles : public Predict {
   protected:
     void SetUp() override {

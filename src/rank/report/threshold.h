@@ -18,7 +18,8 @@
 
 namespace elmo {
 
-// Labels per text that are ranked for a threshold where no number of labels is given.
+// Labels per text that are ranked for a threshold where no number of labels is given, and among which the
+// best threshold is sought.
 inline constexpr std::int64_t kMostAnswers = 100;
 // Labels per text whose probabilities are judged: enough to include everything that is shown.
 inline constexpr std::int64_t kJudgedLabels = 20;
