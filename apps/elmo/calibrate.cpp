@@ -62,7 +62,8 @@ Verb calibrate_verb() {
              {"elmo predict runs/first texts.txt --label-thresholds", "Answers with those"}},
             "Takes the 20 best labels of every validation text and fits sigmoid(a score + b) to the correct "
             "ones (Platt's method). The order of answers does not change. The figures before and after come "
-            "from fits on one half of the texts, judged on the other.",
+            "from fits on one half of the texts, judged on the other. Thresholds are sought among the 100 "
+            "best labels, as many as are answered.",
             run_calibrate,
             {},
             nullptr,

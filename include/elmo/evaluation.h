@@ -60,7 +60,7 @@ struct ThresholdScores {
     std::int64_t positives = 0;          // true labels of the texts
     std::int64_t answered = 0, right = 0;
     std::int64_t most_answers = 0;  // labels per text that were ranked
-    std::int64_t cut_texts = 0;     // texts of which all of these were above the threshold
+    std::int64_t cut_texts = 0;     // texts of which all of these were above the lowest threshold
 };
 
 template <typename Visit>

@@ -19,8 +19,11 @@ def allows_null(config: Config) -> bool:
 
 def new_rows(config: Config) -> Rows:
     """Rows that a run remembers by the columns of the table that they are from."""
+    text_column, label_column = config.get("text_column"), config.get("label_column")
+    if label_column in split_columns(text_column):
+        raise ConfigError(f"label_column: expected another column than those of text_column, found {label_column!r} in both")
     rows = Rows()
-    rows.name_columns(config.get("text_column"), config.get("label_column"))
+    rows.name_columns(text_column, label_column)
     return rows
 
 

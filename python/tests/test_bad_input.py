@@ -445,6 +445,9 @@ def test_what_was_expected(run, texts, labels, tmp_path):
     for call, message in (
             (lambda: elmo.train(frame, label_column=["m", "n"]),
              "label_column: expected the name of one column, found ['m', 'n'] (list); join several to one column of lists"),
+            (lambda: elmo.train(frame, text_column="m", label_column="m"),
+             "label_column: expected another column than those of text_column, found 'm' in both"),
+            (lambda: elmo.train(frame, text_column="text+n", label_column="n"), "of text_column, found 'n' in both"),
             (lambda: elmo.train(texts=TEXTS, labels=LABELS, label_weights={"a": 2}), "label_weights: expected 'root' or a file of"),
             (lambda: elmo.train(texts=TEXTS, labels=LABELS, resume=[1]), "resume: expected True or False, found [1] (list)"),
             (lambda: elmo.metrics.psprecision([[1]], [[2]], [1.0, 2.0]),

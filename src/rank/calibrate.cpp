@@ -74,23 +74,34 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     refuse_link(calibration_file(scored.checkpoint().folder()));  // before the work
 
     Calibration result;
-    result.top = std::min(kJudgedLabels, scored.checkpoint().state().labels);
-    std::vector<JudgedScore> all, halves[2];
+    const std::int64_t labels = scored.checkpoint().state().labels;
+    result.top = std::min(kJudgedLabels, labels);
+    // Thresholds are sought among all labels that may be answered, probabilities fitted to the first ones.
+    const std::int64_t depth = std::min(kMostAnswers, labels);
+    std::vector<JudgedScore> deep, all, halves[2];
     std::vector<JudgedRow> rows;  // for thresholds of labels
+    const std::int64_t pairs = scored.num_rows() * depth;
+    deep.reserve(static_cast<std::size_t>(pairs));
     scored.rank(
-        result.top, "ranking validation", [&](const ScoredRow& row, std::vector<ScoredLabel>& ranked) {
+        depth, "ranking validation",
+        [&](const ScoredRow& row, std::vector<ScoredLabel>& ranked) {
             const auto truth = row.truth;
             result.positives += static_cast<std::int64_t>(truth.size());
-            for (const ScoredLabel& label : ranked) {
-                const bool right =
-                    std::binary_search(truth.begin(), truth.end(), label.label, std::less<std::int64_t>());
-                all.push_back({label.score, right});
-                halves[result.rows % 2].push_back({label.score, right});
+            for (std::size_t i = 0; i < ranked.size(); ++i) {
+                const bool right = std::binary_search(truth.begin(), truth.end(), ranked[i].label,
+                                                      std::less<std::int64_t>());
+                const JudgedScore judged = {ranked[i].score, right};
+                deep.push_back(judged);
+                if (static_cast<std::int64_t>(i) >= result.top) continue;
+                all.push_back(judged);
+                halves[result.rows % 2].push_back(judged);
                 result.right += right ? 1 : 0;
             }
             ++result.rows;
             if (config.label_thresholds) rows.push_back({ranked, {truth.begin(), truth.end()}});
-        });
+        },
+        pairs * static_cast<std::int64_t>(sizeof(JudgedScore) +
+                                          (config.label_thresholds ? sizeof(ScoredLabel) : 0)));
     result.pairs = static_cast<std::int64_t>(all.size());
     require_halves(run, result.rows, halves);
     if (result.rows < kFewRows)
@@ -99,10 +110,9 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     const Platt fitted = fit_platt(all);
     result.a = fitted.a;
     result.b = fitted.b;
-    result.f1_threshold = fitted.probability(best_f1_score(all, result.positives));
+    result.f1_threshold = fitted.probability(best_f1_score(deep, result.positives));
     if (config.label_thresholds)
-        result.label_thresholds =
-            label_thresholds(rows, scored.num_labels(), scored.checkpoint().state().labels, fitted);
+        result.label_thresholds = label_thresholds(rows, scored.num_labels(), labels, fitted);
     // Each half is judged by the fit on the other half, so the gain does not come from knowing the answers.
     for (int half = 0; half < 2; ++half) {
         const double share = static_cast<double>(halves[half].size()) / static_cast<double>(all.size());

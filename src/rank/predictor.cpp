@@ -195,8 +195,7 @@ struct Predictor::Impl {
             for (std::size_t i = 0; i < ranked.size(); ++i) {
                 result[first + i] = answer(ranked[i], scope.dropped, config.top, cuts);
                 if (cuts.lowest() > 0 && !given_top && config.top < scope.answers() &&
-                    static_cast<std::int64_t>(ranked[i].size()) == config.top &&
-                    platt.probability(ranked[i].back().score) >= cuts.lowest())
+                    may_have_more(ranked[i], config.top, platt, cuts))
                     ++cut;
             }
         });
@@ -291,7 +290,7 @@ struct Predictor::Impl {
     Platt platt;
     LabelCuts cuts;
     bool given_top = given(config, "top");
-    std::int64_t cut = 0;  // texts with more labels above the threshold than were ranked
+    std::int64_t cut = 0;  // texts that may have more labels above the threshold than were ranked
     LabelRanker ranker;
     Context context;
     mutable std::atomic<bool> warned = false;  // of a text of the other kind

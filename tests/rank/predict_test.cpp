@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
@@ -13,6 +14,7 @@
 #include "io/checksum.h"
 #include "io/folder_lock.h"
 #include "linear/model_file.h"
+#include "metrics/platt.h"
 #include "model/head/head.h"
 #include "quiet.h"
 #include "rank/label_list.h"
@@ -397,6 +399,91 @@ TEST_F(Predict, CalibratedProbabilitiesAreKeptWithTheRunAndUsed) {
     EXPECT_FALSE(Predictor(quiet(), config.out, config).calibrated());
     write_text(config.out + "/calibration-best.json", "{\"method\": \"platt\", \"a\": []}");
     EXPECT_THROW(Predictor(quiet(), config.out, config), DataError);
+}
+
+TEST_F(Predict, EvaluationCountsTextsThatMayHaveMoreAnswersAsPredictionDoes) {
+    write_tiny_data(temp / "data", {.labels = 150});
+    train_run();
+    std::vector<std::string> texts;
+    std::istringstream lines(read_text(temp / "data/tst_X.txt"));
+    for (std::string line; std::getline(lines, line);) texts.push_back(line);
+    Config deep = config;
+    deep.top = 100;
+    std::vector<double> last;  // of the 100 best labels of each text
+    for (const auto& ranked : Predictor(quiet(), config.out, deep).predict(texts))
+        last.push_back(Platt{}.probability(ranked.back().score));
+    std::ranges::sort(last);
+    // Label 0 alone has the lowest threshold: nearly nothing is answered, but half of the texts may have
+    // more.
+    const double lowest = last[last.size() / 2];
+    const auto expected = last.end() - std::ranges::lower_bound(last, lowest);
+    Calibration c;
+    c.f1_threshold = 0.99;
+    c.label_thresholds.emplace();
+    c.label_thresholds->labels = {0};
+    c.label_thresholds->thresholds = {lowest};
+    write_calibration(Checkpoint(config.out, "best"), c);
+    for (const bool of_labels : {true, false}) {
+        Config asked = config;
+        asked.label_thresholds = of_labels;
+        if (!of_labels) asked.threshold = lowest;
+        Predictor predictor(quiet(), config.out, asked);
+        predictor.predict(texts);
+        EXPECT_EQ(predictor.cut_answers(), expected);
+        std::string said;
+        Sinks sinks = silent();
+        sinks.message = [&](Severity, std::string_view message) { said += std::string(message) + "\n"; };
+        const Evaluation e = evaluate(quiet().with_sinks(sinks), config.out, asked);
+        EXPECT_EQ(e.at_threshold->cut_texts, expected);
+        EXPECT_NE(said.find(of_labels ? fmt::format("{} texts whose 100 best labels are all above the lowest "
+                                                    "threshold, so that others may be above theirs",
+                                                    expected)
+                                      : fmt::format(
+                                            "{} texts with 100 labels or more above the threshold of {:.4g}",
+                                            expected, lowest)),
+                  std::string::npos)
+            << said;
+    }
+}
+
+TEST_F(Predict, CalibrationLooksAtAsManyLabelsAsEvaluationForThresholds) {
+    // Texts of four kinds: three have 30 labels each, the fourth has 10, so some of the 20 best are wrong.
+    const auto part = [&](const char* name, int rows) {
+        std::string texts, labels = fmt::format("{} 100\n", rows);
+        for (int i = 0; i < rows; ++i) {
+            texts += fmt::format("the thing {} number {}\n", word_of(i % 4), i);
+            const int first = 30 * (i % 4), end = std::min(first + 30, 100);
+            for (int l = first; l < end; ++l) labels += fmt::format("{}:1{}", l, l + 1 < end ? " " : "\n");
+        }
+        write_text(temp / fmt::format("data/{}_X.txt", name), texts);
+        write_text(temp / fmt::format("data/{}_X_Y.txt", name), labels);
+    };
+    part("trn", 200);
+    part("tst", 4);
+    std::filesystem::remove(temp / "data/Y.txt");
+    config.validation = "0.3";
+    config.steps = 60;
+    for (const char* encoder : {"bag", "linear"}) {
+        config.encoder = encoder;
+        config.out = temp / encoder;
+        if (config.encoder == "linear") config.device = "auto";
+        train_run();
+        Config asked = config;
+        asked.label_thresholds = true;
+        const Calibration c = calibrate(quiet(), config.out, asked);
+        EXPECT_EQ(c.pairs, 20 * c.rows);
+        asked.split = "validation";
+        const ThresholdScores own = *evaluate(quiet(), config.out, asked).at_threshold;
+        asked.label_thresholds = false;
+        asked.threshold = -1;
+        const ThresholdScores common = *evaluate(quiet(), config.out, asked).at_threshold;
+        // The rows are learnt, so evaluation and a fit on either half find nearly all; with 20 labels per
+        // text no micro F1 is above 83.
+        const LabelThresholds& said = *c.label_thresholds;
+        for (const double f1 : {common.micro.f1, common.macro.f1, own.micro.f1, own.macro.f1,
+                                said.micro_f1_common, said.macro_f1_common, said.micro_f1, said.macro_f1})
+            EXPECT_GT(f1, 95) << encoder;
+    }
 }
 
 class PredictFiles : public Predict {

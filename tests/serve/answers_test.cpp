@@ -301,6 +301,39 @@ TEST_F(Answers, ExplainAnswersWithAllLabelsThatAreAskedFor) {
     EXPECT_EQ(count({{"top", 10}}), 10u);
 }
 
+TEST_F(Answers, ExplainLeavesOutNothingButTheWord) {
+    const std::string a = word_of(5), b = word_of(1), c = word_of(7);
+    // A text, and what it is without each of its words.
+    const std::vector<std::pair<std::string, std::vector<std::string>>> texts = {
+        {a + ". " + b, {". " + b, a + " " + b, a + "."}},
+        {a + " " + b + ", " + c, {b + ", " + c, a + ", " + c, a + " " + b + " " + c, a + " " + b + ","}},
+        {a + " (" + b + ") " + c,
+         {"(" + b + ") " + c, a + " " + b + ") " + c, a + " () " + c, a + " (" + b + " " + c,
+          a + " (" + b + ")"}},
+        {" " + a + " - " + b + "\n" + c + " ",
+         {" - " + b + "\n" + c + " ", " " + a + " " + b + "\n" + c + " ", " " + a + " -\n" + c + " ",
+          " " + a + " - " + b + "\n "}},
+        {a + "-" + b, {"-" + b, a + b, a + "-"}},
+        {a, {""}},
+    };
+    for (const std::string& run : {bag(), linear()}) {
+        Predictor predictor(quiet(), run, resolve_for_run(run, config()));
+        Question question;
+        question.labels = {1};
+        question.top = 1;
+        for (const auto& [whole, without] : texts) {
+            std::vector<std::string> asked = {whole};
+            asked.insert(asked.end(), without.begin(), without.end());
+            const auto scored = predictor.predict(asked, question);
+            const Explanation explained = explain_answers(predictor, whole, question);
+            ASSERT_EQ(explained.words.size(), without.size()) << whole;
+            for (std::size_t i = 0; i < without.size(); ++i)
+                EXPECT_EQ(explained.labels[0].effects[i], scored[0][0].score - scored[i + 1][0].score)
+                    << run << ": '" << explained.words[i].word << "' of '" << whole << "'";
+        }
+    }
+}
+
 TEST_F(Answers, ExplainTakesLabelsInPartsWhereThePredictorHasLessRoom) {
     const auto explained = [&](const char* top) {
         Config given = config();

@@ -72,11 +72,18 @@ std::vector<ExplainedWord> words_of(const std::string& text) {
     return words;
 }
 
-// With the space after the word, so that none is doubled.
+// A blank goes with the word only where it would be doubled, first or last: "open. cat" without its mark is
+// "open cat", not another word.
 std::string without_word(const std::string& text, const ExplainedWord& word) {
-    auto end = static_cast<std::size_t>(word.end);
-    if (end < text.size() && text[end] == ' ') ++end;
-    return text.substr(0, static_cast<std::size_t>(word.begin)) + text.substr(end);
+    auto begin = static_cast<std::size_t>(word.begin), end = static_cast<std::size_t>(word.end);
+    const auto is_gap = [&](std::size_t i) {
+        return std::string_view(" \t\r\n").find(text[i]) != std::string::npos;
+    };
+    if (end < text.size() && text[end] == ' ' && (begin == 0 || is_gap(begin - 1)))
+        ++end;
+    else if (begin > 0 && text[begin - 1] == ' ' && (end == text.size() || is_gap(end)))
+        --begin;
+    return text.substr(0, begin) + text.substr(end);
 }
 
 // The labels that a question names, in each text: as many at a time as the predictor has room for.

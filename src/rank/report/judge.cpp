@@ -16,7 +16,7 @@ Judge::Judge(Threshold threshold, const Config& config, std::int64_t labels, std
 void Judge::add(SplitName split, std::int64_t row, std::span<const ScoredLabel> ranked,
                 std::span<const std::uint32_t> truth) {
     const auto answered = threshold_.answered(ranked, kept_);
-    if (depth_ > 0 && static_cast<std::int64_t>(answered.size()) >= depth_) ++cut_;
+    if (depth_ > 0 && may_have_more(ranked, depth_, *threshold_.platt, threshold_.cuts)) ++cut_;
     const SetScores scores = metrics_.add_row(answered, truth);
     if (!mistakes_) return;
     mistakes_->add(split, row, answered, truth, scores.f1);
@@ -43,9 +43,14 @@ void Judge::finish(const Context& context, const Config& config, const LabelName
     at.cut_texts = cut_;
     if (cut_ > 0)
         context.warning(
-            fmt::format("{} with {} labels or more above the threshold of {:.4g}: only the best {} are "
-                        "counted as answers",
-                        counted(cut_, "text"), depth_, threshold_.cuts.lowest(), depth_));
+            threshold_.cuts.own() > 0
+                ? fmt::format(
+                      "{} whose {} best labels are all above the lowest threshold, so that others may "
+                      "be above theirs: only the best {} are looked at",
+                      counted(cut_, "text"), depth_, depth_)
+                : fmt::format("{} with {} labels or more above the threshold of {:.4g}: only the best {} are "
+                              "counted as answers",
+                              counted(cut_, "text"), depth_, threshold_.cuts.lowest(), depth_));
     if (mistakes_) mistakes_->report(config, threshold_, metrics_, name, evaluation);
     for (const ReliabilityBin& bin : reliability_.bins())
         evaluation.calibration_curve.push_back({bin.from, bin.to, bin.mean, bin.right, bin.pairs});

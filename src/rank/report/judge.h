@@ -14,7 +14,7 @@ namespace elmo {
 
 class Judge {
   public:
-    // `depth`: labels per text that are ranked; 0 if it is not known.
+    // `depth`: labels per text that are ranked; 0 if it is not known, as of stored scores.
     Judge(Threshold threshold, const Config& config, std::int64_t labels, std::int64_t depth);
 
     void add(SplitName split, std::int64_t row, std::span<const ScoredLabel> ranked,

@@ -34,6 +34,11 @@ LabelCuts::LabelCuts(double common, const LabelThresholds& own) : LabelCuts(comm
     }
 }
 
+bool may_have_more(std::span<const ScoredLabel> ranked, std::int64_t depth, const Platt& platt,
+                   const LabelCuts& cuts) {
+    return std::ssize(ranked) == depth && platt.probability(ranked.back().score) >= cuts.lowest();
+}
+
 LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& stored) {
     const bool usable = stored && config.probabilities != "raw";
     if (config.label_thresholds) {

@@ -18,7 +18,8 @@
 
 namespace elmo {
 
-// Labels per text that are ranked for a threshold where no number of labels is given.
+// Labels per text that are ranked for a threshold where no number of labels is given, and among which the
+// best threshold is sought.
 inline constexpr std::int64_t kMostAnswers = 100;
 // Labels per text whose probabilities are judged: enough to include everything that is shown.
 inline constexpr std::int64_t kJudgedLabels = 20;
@@ -45,6 +46,10 @@ class LabelCuts {
     double common_, lowest_;
     std::unordered_map<std::int64_t, double> own_;
 };
+// Whether labels beyond the `depth` best, which were ranked, may be answered too: the last of these is above
+// the lowest threshold.
+bool may_have_more(std::span<const ScoredLabel> ranked, std::int64_t depth, const Platt& platt,
+                   const LabelCuts& cuts);
 LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& stored);
 // The same threshold by its number: -1 is that of the calibration.
 double choose_threshold(double threshold, const std::string& probabilities,
