@@ -21,8 +21,11 @@ void show(const Invocation& call, const LabelChange& change) {
                                      with_commas(change.from_data), with_commas(change.from_text))});
     if (change.steps > 0)
         facts.push_back(
-            {"trained", fmt::format("{}, loss of the new labels {:.4g} to {:.4g}",
-                                    counted(change.steps, "step"), change.first_loss, change.last_loss)});
+            {"trained",
+             fmt::format(
+                 "{}; loss of the new labels, mean of the first and of the last {}: {:.4g} and {:.4g}",
+                 counted(change.steps, "step"), counted(change.loss_steps, "step"), change.first_loss,
+                 change.last_loss)});
     write_stdout(aligned(facts));
 }
 

@@ -20,6 +20,9 @@ struct LabelChange {
     std::int64_t from_text = 0, from_data = 0;
     double slope = 0;        // of rows on text vectors, measured on the run's own labels
     std::int64_t steps = 0;  // training of the new rows only
+    // Of a text, over the new labels: means over so many first and last steps, a pass over the rows or half
+    // of all.
+    std::int64_t loss_steps = 0;
     double first_loss = 0, last_loss = 0;
 };
 
@@ -33,6 +36,7 @@ void visit_fields(const LabelChange& change, Visit&& visit) {
     visit("from_data", change.from_data);
     visit("slope", change.slope);
     visit("steps", change.steps);
+    visit("loss_steps", change.loss_steps);
     visit("first_loss", change.first_loss);
     visit("last_loss", change.last_loss);
 }

@@ -227,12 +227,14 @@ void NewRows::start(const LabelTable& run_labels, std::span<const std::string_vi
 void NewRows::train(LabelChange& change) {
     const BatchPlan plan(*data_.split, all_rows(data_.split->rows()), config_.batch_size, config_.seed);
     const Schedule schedule = make_schedule(config_, config_.steps);
+    change.loss_steps = std::clamp<std::int64_t>(config_.steps / 2, 1, plan.steps_per_epoch());
+    std::int64_t first_texts = 0, last_texts = 0;
     Progress progress(context_, "training new labels", config_.steps, "steps");
     BatchReader reader(plan, 0, config_.steps,
                        [&](std::int64_t label) { return data_.new_label[static_cast<std::size_t>(label)]; });
     while (const Batch* batch = reader.next()) {
         const std::int64_t step = ++change.steps;
-        const bool last = step == config_.steps;
+        const bool early = step <= change.loss_steps, late = step > config_.steps - change.loss_steps;
         StepInput in;
         in.texts = {batch->tokens, batch->offsets};
         in.positives = batch->positives;
@@ -240,16 +242,17 @@ void NewRows::train(LabelChange& change) {
         in.step = static_cast<std::uint64_t>(step);
         in.head_lr = static_cast<float>(config_.head_lr * schedule.factor(step));
         in.head_weight_decay = static_cast<float>(config_.head_weight_decay);
-        in.want_loss = step == 1 || last;
+        in.want_loss = early || late;
         const HeadStepResult result = train_step(engine_, in).head;
-        const double loss = result.loss_sum / static_cast<double>(batch->size());
-        if (result.non_finite >= 0 || !std::isfinite(loss))
+        if (result.non_finite >= 0 || !std::isfinite(result.loss_sum))
             throw NumericError(fmt::format(
                 "step {}: the new rows met a NaN or Inf; nothing was written; lower head_lr", step));
-        if (step == 1) change.first_loss = loss;
-        if (last) change.last_loss = loss;
+        if (early) change.first_loss += result.loss_sum, first_texts += batch->size();
+        if (late) change.last_loss += result.loss_sum, last_texts += batch->size();
         progress.update(step);
     }
+    change.first_loss /= static_cast<double>(std::max<std::int64_t>(first_texts, 1));
+    change.last_loss /= static_cast<double>(std::max<std::int64_t>(last_texts, 1));
     progress.finish();
 }
 

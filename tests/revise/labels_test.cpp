@@ -145,6 +145,24 @@ TEST_F(Labels, ScoresOfTheOthersAreTheSame) {
     EXPECT_EQ(compared, kOld);
 }
 
+// Batches differ by chance, passes over the same rows do not.
+TEST_F(Labels, TellsTheLossOfWholePasses) {
+    train_run();
+    Config config = change_config();
+    config.data = temp / "all.tsv";
+    config.head_lr = 1e-30;  // nothing moves
+    config.dropout = 0.0;
+    config.batch_size = 32;
+    config.steps = 1000;
+    const std::int64_t pass = add_labels(quiet(), run(), "", config).loss_steps;
+    EXPECT_GT(pass, 1);
+    EXPECT_LT(pass, config.steps / 2);
+    config.steps = 4 * pass;  // the last steps are a pass too
+    const LabelChange change = add_labels(quiet(), run(), "", config);
+    EXPECT_GT(change.first_loss, 0);
+    EXPECT_NEAR(change.first_loss, change.last_loss, 1e-5 * change.first_loss);  // FP32 sums of other batches
+}
+
 TEST_F(Labels, AddedFromDataAndTrainedAlone) {
     train_run();
     Config config = change_config();
