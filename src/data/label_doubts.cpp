@@ -380,6 +380,7 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
                                      in_lists ? "write each label as an item of its row's list"
                                               : "where label fields are lists like ['a', 'b'], read them "
                                                 "with --label-separator list"));
+    const std::size_t weak = lists ? 0 : doubts.size();  // few pieces of lists are not why labels are many
     const bool one_a_row = is_one_label_a_row(data, tally);
     const bool none_given = layout.cells.given && layout.cells.name() == "none";
     for (std::size_t i = 0; i < kSeparators.size() && !lists && !none_given; ++i) {
@@ -398,7 +399,7 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     }
     if (doubts.empty() && !in_lists && !layout.cells.given)
         if (std::string joint = joint_doubt(data); !joint.empty()) doubts.push_back(std::move(joint));
-    if (one_a_row && doubts.empty())
+    if (one_a_row && doubts.size() == weak)
         doubts.push_back(fmt::format(
             "{} labels for {} rows, {} of them labels of one row: {}", labels,
             with_commas(data.train().rows()), with_commas(tally.rare),

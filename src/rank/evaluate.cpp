@@ -14,6 +14,7 @@
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/evaluation.h"
+#include "elmo/messages.h"
 #include "elmo/resolve.h"
 #include "formats/json_lines.h"
 #include "formats/json_text.h"
@@ -190,6 +191,10 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     e.texts_per_second = static_cast<double>(num_rows) / seconds;
     e.filter = filter_text(config, scored.dataset(), scored.parts());
     e.labels_matched = scored.matched();
+    if (const std::int64_t unknown = scored.num_labels() - state.labels;
+        unknown > 0 && !e.propensity_counts.empty())
+        e.propensity_counts +=
+            fmt::format("; of {} that the run does not have, the scored data", counted(unknown, "label"));
     e.trained_samples = scored.trained_rows();
     e.split = config.split;
     e.split_reason = reason_of(config, "split");

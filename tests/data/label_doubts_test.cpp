@@ -231,6 +231,13 @@ TEST_F(LabelDoubts, AsManyLabelsAsRows) {
         contains(only(fields),
                  "40 labels for 40 rows, 40 of them labels of one row: is --label-column the column of "
                  "the labels, and --label-separator what stands between them?"));
+    // Few pieces of lists are not why there are so many.
+    Strings few = fields;
+    few.front() = "[ name 0";
+    const Strings both = doubts(few);
+    ASSERT_EQ(both.size(), 2U);
+    EXPECT_TRUE(contains(both[0], "1 of 40 labels look like pieces of a list"));
+    EXPECT_TRUE(contains(both[1], "40 labels for 40 rows"));
     // It counts the labels: most of these rows have one that others have too.
     fields.insert(fields.end(), 60, "a class");
     EXPECT_TRUE(contains(only(fields), "41 labels for 100 rows, 40 of them labels of one row"));

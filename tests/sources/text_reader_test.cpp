@@ -100,7 +100,7 @@ TEST_F(TextReaderTest, TablesByTheirColumn) {
     EXPECT_EQ(error(file("d.csv", "title\nx\n")),
               (folder_ / "d.csv").string() +
                   ":1: expected a header with the column 'text', found 'title'; name the column with "
-                  "--text-column");
+                  "--text-column, or all of a file without a header with --columns");
     EXPECT_NE(error(file("e.csv", "text,x\na,b,c\n")).find("e.csv:2: expected 2 fields"), std::string::npos);
     EXPECT_NE(error(file("f.csv", "text\n\xff\n")).find("f.csv:2: expected UTF-8"), std::string::npos);
     config = {};
@@ -123,7 +123,7 @@ TEST_F(TextReaderTest, ATsvWithoutTheRunsColumnIsNotReadByItsFirstOne) {
     EXPECT_EQ(error(path, of_run("name")),
               path.string() +
                   ":1: expected a header with the column 'name', found 'id\\x09title'; name the column with "
-                  "--text-column, or the columns of a file without a header with --columns");
+                  "--text-column, or all of a file without a header with --columns");
     const auto rows = file("rows.tsv", "Nordland\tcounty\nOslo\tcity\n");
     EXPECT_NE(error(rows, of_run("name")), "no DataError");
     // What the call says holds, and a header with the column or a usual one.

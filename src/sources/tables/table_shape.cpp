@@ -127,12 +127,11 @@ std::string header_advice(const std::filesystem::path& file, const Layout& layou
         return "it looks like Latin-1: read it with --encoding latin-1";
     if (trim(line).find('\r') != line.npos) return std::string(kLoneCarriageReturns);
     if (trim(line).empty()) return "its first line is empty: remove it";
-    if (layout.format == DataFormat::kTsv && layout.table.needs_header && shape.names.size() == 2)
-        return layout.label_column.empty()
-                   ? "name the column with --text-column, or the columns of a file without a header with "
-                     "--columns"
-                   : "where the file has no header, leave --text-column and --label-column out, or name its "
-                     "columns with --columns";
+    if (layout.format == DataFormat::kTsv && layout.table.needs_header && shape.names.size() == 2 &&
+        !layout.label_column.empty())
+        return "where the file has no header, leave --text-column and --label-column out, or name its "
+               "columns "
+               "with --columns";
     if (const std::string joined = joining_advice(layout.text_columns, shape.names, "column");
         !joined.empty())
         return joined;
@@ -144,7 +143,7 @@ std::string header_advice(const std::filesystem::path& file, const Layout& layou
             "itself with 'elmo eval RUN FILE --text-column ... --label-column ...'",
             layout.train.text.string());
     return layout.label_column.empty()
-               ? "name the column with --text-column"
+               ? "name the column with --text-column, or all of a file without a header with --columns"
                : "name the columns with --text-column and --label-column ('*' for one column of 0 and 1 per "
                  "label), or all of a file without a header with --columns";
 }
