@@ -249,7 +249,10 @@ TEST_F(Formats, PairsByTheirNames) {
                                                           {"training.csv", "latest.csv"},
                                                           {"mytrain.csv", "contest.csv"}}) {
         EXPECT_EQ(rows_of({train, test}, train), 0) << train;
-        EXPECT_TRUE(contains(message([&] { rows_of({train, test}, ""); }), "expected a file named like"));
+        EXPECT_TRUE(contains(message([&, train = train, test = test] {
+                                 rows_of({train, test}, "");
+                             }),
+                             "expected a file named like"));
     }
     // A test file is taken for the half of one pair only, and a word of its own goes first.
     EXPECT_EQ(rows_of({"train.csv", "training.csv", "test.csv"}, "training.csv"), 0);
