@@ -44,7 +44,8 @@ struct Compensation {
         : Compensation(labels, width, those(labels, has)) {}
     Compensation(std::int64_t labels, std::int64_t width, const std::vector<std::int64_t>& which)
         : values("compensation", DType::kBf16, static_cast<std::int64_t>(which.size()), width),
-          marks("marks", DType::kI32, mark_words(labels), 2) {
+          marks("marks", DType::kI32, mark_words(labels), 2),
+          labels_(which) {
         std::memcpy(marks.view().data, mark_rows(labels, which).data(),
                     static_cast<std::size_t>(marks.view().bytes()));
         values.fill([](auto, auto) { return 0.0; });
@@ -54,9 +55,13 @@ struct Compensation {
     std::int64_t row(std::int64_t label) const {
         return marked_number(static_cast<const std::uint32_t*>(marks.view().data), label);
     }
+    // To a step whose first_label is set.
     void give_to(HeadStep& op) const {
         op.compensation_KD = values.view();
         op.compensated_R2 = marks.view();
+        labels_of_run_ = labels_;
+        for (std::int64_t& label : labels_of_run_) label += op.first_label;
+        op.compensated_labels = labels_of_run_;
     }
 
   private:
@@ -67,6 +72,9 @@ struct Compensation {
             if (has(l)) which.push_back(l);
         return which;
     }
+
+    std::vector<std::int64_t> labels_;
+    mutable std::vector<std::int64_t> labels_of_run_;
 };
 inline bool every_third(std::int64_t label) {
     return label % 3 == 1;
@@ -82,6 +90,7 @@ inline Workload head_workload(const HeadShape& s, DType storage, std::int64_t ch
     workload.positives = s.batch * s.labels;
     workload.head_dtype = storage;
     workload.chunks = chunks;
+    workload.compensated = s.labels;
     return workload;
 }
 

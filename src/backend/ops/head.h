@@ -65,8 +65,9 @@ struct HeadStep {
     View row_exponents_L1 = {};  // u8 (encode_row_exponent), where the grid has them
     NoiseKey rescaling = {};
     // A device: w_LD and compensation_KD are memory of the host (Backend::allocate_in_host), whose rows pass
-    // through scratch, and the labels (of the run, ascending) of the rows of compensation_KD.
+    // through scratch.
     bool in_host = false;
+    // A device: the labels (of the run, ascending) of the rows of compensation_KD.
     std::span<const std::int64_t> compensated_labels = {};
 
     bool compensates() const { return !compensation_KD.empty(); }

@@ -48,6 +48,10 @@ struct HeadArgs {
     float decay = 0;                        // lr * weight_decay
     const std::uint32_t* marks = nullptr;   // of labels that have a row of compensation; null: none has
     std::uint16_t* compensation = nullptr;  // bf16 [K, D]
+    // Hopper's kernels: the sums of the chunk's labels that have compensation, the first of which has this
+    // row.
+    float* compensated_sums = nullptr;
+    std::int64_t first_compensated = 0;
     // How weights are rounded, if not only by their storage.
     NoiseKind noise = NoiseKind::kIndependent;
     WeightGrid grid;                        // where the weights lie on one

@@ -44,14 +44,17 @@ class HeadOps {
     HeadTopK fetch_chunk(const HeadTopK& op, HeadArgs& a);
     // The products of a chunk, and what follows them in its rows.
     void run_chunk(const HeadStep& op, const View& w, HeadArgs& a, bool on_hopper);
+    // The last tile of a chunk that begins with `first`: `last`, or less where the sums of its compensated
+    // labels would not fit.
+    std::int64_t last_tile(const HeadStep& op, std::int64_t first, std::int64_t last) const;
     // run_chunk by Hopper's kernels.
     void run_chunk_on_hopper(const HeadStep& op, HeadArgs& a);
     // Says once why Hopper's kernels, which the card has, do not do the step.
     void explain_slow_step(const HeadStep& op);
     // The rows of a.first_tile .. a.last_tile, which are packed, as BF16; a.w_LD becomes what leads to them.
     View expand_chunk(const View& w, const View& exponents, const WeightGrid& grid, HeadArgs& a);
-    // The same rows as Hopper's kernels take them, a.stride apart (packed.h).
-    View align_chunk(const View& w, const WeightGrid& grid, HeadArgs& a);
+    // The same rows as Hopper's kernels take them, of so many bytes (packed.h).
+    View align_chunk(const View& w, std::int64_t row_bytes, HeadArgs& a);
     // Tiles that may be expanded at once. DeviceError if that was not planned.
     std::int64_t expanded_tiles(std::int64_t width) const;
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
@@ -68,12 +71,13 @@ class HeadOps {
     View g_;                   // bf16 [labels of a chunk, Bp]
     View dx_slices_;           // f32 [slices, B, D]
     View tile_starts_;
-    View losses_;      // f64, one a tile
-    View report_;      // HeadReport
-    View row_flags_;   // u8 [1, L], where rows have exponents
-    View expanded_;    // bf16 [labels, D], where weights are packed or rows are to be aligned
-    View candidates_;  // i64 [B, capacity], of ranking
-    View ranking_;     // i64, what else it keeps (topk.cu)
+    View losses_;            // f64, one a tile
+    View report_;            // HeadReport
+    View row_flags_;         // u8 [1, L], where rows have exponents
+    View compensated_sums_;  // f32 [labels of a chunk, D], where labels have compensation
+    View expanded_;          // bf16 [labels, D], where weights are packed or rows are to be aligned
+    View candidates_;        // i64 [B, capacity], of ranking
+    View ranking_;           // i64, what else it keeps (topk.cu)
     std::unique_ptr<MemoryBlock> answer_;  // of ranking, in pinned memory: faster to copy to
 };
 

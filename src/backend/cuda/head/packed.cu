@@ -62,7 +62,6 @@ struct AlignedRows {
     void* stored;
     void* aligned;
     std::int64_t rows, stored_units, aligned_units;
-    int bits, shift;  // of packed codes; what E2M5 has more
 };
 
 template <class Unit, bool Align>
@@ -79,74 +78,36 @@ __global__ void move_rows_kernel(AlignedRows a) {
         *stored = *aligned;
 }
 
-// A unit is a group of codes.
 template <bool Align>
-__global__ void move_codes_kernel(AlignedRows a) {
-    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const std::int64_t units = Align ? a.aligned_units : a.stored_units;
-    if (i >= a.rows * units) return;
-    const std::int64_t row = i / units, unit = i % units;
-    const int halves = a.bits / 2;
-    auto* stored = static_cast<std::uint16_t*>(a.stored) + (row * a.stored_units + unit) * halves;
-    auto* aligned = static_cast<std::uint64_t*>(a.aligned) + row * a.aligned_units + unit;
-    std::uint64_t group = 0, codes = 0;
-    if constexpr (Align) {
-        if (unit < a.stored_units)
-            for (int h = 0; h < halves; ++h) group |= static_cast<std::uint64_t>(stored[h]) << (16 * h);
-#pragma unroll
-        for (int j = 0; j < kCodeGroup; ++j) {
-            const std::uint32_t code = code_of_group(group, a.bits, j);
-            codes |= static_cast<std::uint64_t>((code & 0x80u) | (code & 0x7fu) << a.shift) << (8 * j);
-        }
-        *aligned = codes;
-    } else {
-        codes = *aligned;
-#pragma unroll
-        for (int j = 0; j < kCodeGroup; ++j) {
-            const auto code = static_cast<std::uint32_t>(codes >> (8 * j)) & 0xffu;
-            group |= group_of_code(static_cast<std::uint8_t>((code & 0x80u) | (code & 0x7fu) >> a.shift),
-                                   a.bits, j);
-        }
-        for (int h = 0; h < halves; ++h) stored[h] = static_cast<std::uint16_t>(group >> (16 * h));
-    }
-}
-
-template <bool Align>
-void move_rows(const View& stored, const WeightGrid& grid, const View& aligned, cudaStream_t stream) {
+void move_rows(const View& stored, const View& aligned, cudaStream_t stream) {
     if (stored.empty()) return;
-    AlignedRows a{stored.data,
-                  aligned.data,
-                  stored.rows,
-                  0,
-                  0,
-                  grid.bits(),
-                  kE2M5Grid.mantissa_bits - grid.mantissa_bits};
-    const auto launch = [&](auto* kernel, std::int64_t stored_unit, std::int64_t aligned_unit) {
-        a.stored_units = stored.bytes() / stored.rows / stored_unit;
-        a.aligned_units = aligned.bytes() / aligned.rows / aligned_unit;
-        kernel<<<blocks_for(a.rows * (Align ? a.aligned_units : a.stored_units), kThreads), kThreads, 0,
-                 stream>>>(a);
+    const std::int64_t from = stored.bytes() / stored.rows, to = aligned.bytes() / aligned.rows;
+    const auto launch = [&]<class Unit>(Unit) {
+        constexpr auto kUnit = static_cast<std::int64_t>(sizeof(Unit));
+        const AlignedRows a{stored.data, aligned.data, stored.rows, from / kUnit, to / kUnit};
+        move_rows_kernel<Unit, Align>
+            <<<blocks_for(a.rows * (Align ? a.aligned_units : a.stored_units), kThreads), kThreads, 0,
+               stream>>>(a);
         check_launch("head, rows of weights");
     };
-    const std::int64_t bytes = stored.bytes() / stored.rows;
-    if (grid.used() && grid.bits() < 8)
-        launch(move_codes_kernel<Align>, grid.bits(), kCodeGroup);
-    else if (bytes % 8 == 0)
-        launch(move_rows_kernel<std::uint64_t, Align>, 8, 8);
-    else if (bytes % 4 == 0)
-        launch(move_rows_kernel<std::uint32_t, Align>, 4, 4);
+    if (from % 8 == 0 && to % 8 == 0)
+        launch(std::uint64_t{});
+    else if (from % 4 == 0 && to % 4 == 0)
+        launch(std::uint32_t{});
+    else if (from % 2 == 0 && to % 2 == 0)
+        launch(std::uint16_t{});
     else
-        launch(move_rows_kernel<std::uint8_t, Align>, 1, 1);
+        launch(std::uint8_t{});
 }
 
 }  // namespace
 
-void align_rows(const View& stored, const WeightGrid& grid, const View& aligned, cudaStream_t stream) {
-    move_rows<true>(stored, grid, aligned, stream);
+void align_rows(const View& stored, const View& aligned, cudaStream_t stream) {
+    move_rows<true>(stored, aligned, stream);
 }
 
-void store_rows(const View& aligned, const WeightGrid& grid, const View& stored, cudaStream_t stream) {
-    move_rows<false>(stored, grid, aligned, stream);
+void store_rows(const View& aligned, const View& stored, cudaStream_t stream) {
+    move_rows<false>(stored, aligned, stream);
 }
 
 std::int64_t expanded_labels(std::int64_t width) {

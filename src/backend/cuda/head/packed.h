@@ -1,6 +1,6 @@
 // Weights of fewer than 8 bits: the rows of a chunk are expanded to BF16, which holds them exactly, the
-// kernels of weights on a grid do their work on that, and the chunk is packed again. For Hopper's kernels
-// they become bytes instead, and rows that do not begin at multiples of 16 bytes are moved apart.
+// kernels of weights on a grid do their work on that, and the chunk is packed again. Hopper's kernels take
+// packed rows, but rows of other lengths than they can load are moved apart for them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,18 +27,29 @@ void expand_rows(const View& packed, const View& exponents, const WeightGrid& gr
 void pack_rows(const View& expanded, const View& exponents, const WeightGrid& grid, const View& packed,
                cudaStream_t stream);
 
-// The bytes of a row as Hopper's kernels take it, and whether they take rows as they are stored.
-inline std::int64_t aligned_row_bytes(DType dtype, std::int64_t width) {
-    return (width * size_of(dtype) + 15) / 16 * 16;
+// Columns of a row as Hopper's kernels take it: whole pieces of 16 bytes, or of packed codes two pieces of 16
+// (hopper.cuh).
+inline std::int64_t aligned_columns(DType dtype, bool packed, std::int64_t width) {
+    const std::int64_t unit = packed ? 32 : 16 / size_of(dtype);
+    return (width + unit - 1) / unit * unit;
 }
 template <class Op>
-bool takes_rows_as_stored(const Op& op) {
-    return !is_packed(op) &&
-           aligned_row_bytes(op.w_LD.dtype, op.w_LD.cols) == op.w_LD.cols * size_of(op.w_LD.dtype);
+std::int64_t aligned_columns(const Op& op) {
+    return aligned_columns(op.w_LD.dtype, is_packed(op), op.x_BD.cols);
 }
-// Converts stored rows to aligned ones, of as many columns or more (zeros follow), and back. Packed codes
-// become codes of E2M5, which has their numbers.
-void align_rows(const View& stored, const WeightGrid& grid, const View& aligned, cudaStream_t stream);
-void store_rows(const View& aligned, const WeightGrid& grid, const View& stored, cudaStream_t stream);
+// Whether they take rows as they are stored.
+template <class Op>
+bool takes_rows_as_stored(const Op& op) {
+    return aligned_columns(op) == op.x_BD.cols;
+}
+// The bytes of a row as they take it.
+template <class Op>
+std::int64_t aligned_row_bytes(const Op& op) {
+    const std::int64_t columns = aligned_columns(op);
+    return is_packed(op) ? op.grid.packed_bytes(columns) : columns * size_of(op.w_LD.dtype);
+}
+// Converts stored rows to aligned ones, of as many bytes or more (zeros follow), and back.
+void align_rows(const View& stored, const View& aligned, cudaStream_t stream);
+void store_rows(const View& aligned, const View& stored, cudaStream_t stream);
 
 }  // namespace elmo::cuda

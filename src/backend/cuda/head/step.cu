@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <ranges>
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/head/chunk.h"
@@ -123,6 +124,12 @@ void* leads_to(const View& at, std::int64_t first) {
                                    static_cast<std::uintptr_t>(first * at.cols * size_of(at.dtype)));
 }
 
+// The rows of compensation that belong to labels before `row` of W.
+std::int64_t compensated_before(const HeadStep& op, std::int64_t row) {
+    return std::ranges::lower_bound(op.compensated_labels, op.first_label + row) -
+           op.compensated_labels.begin();
+}
+
 // body(a storage) for the storage of W.
 template <class Body>
 void with_storage(DType dtype, const Body& body) {
@@ -150,11 +157,17 @@ void with_storage(DType dtype, const WeightGrid& grid, const Body& body) {
     with_storage(dtype, body);
 }
 
+// Compensated labels of a chunk whose sums fit: those of usual chunks, where labels of all kinds are mixed,
+// and of many a share that costs a few chunks more.
+std::int64_t compensated_rows(std::int64_t all) {
+    return std::min(all, std::max<std::int64_t>(all / 12, 4096));
+}
+
 // Whether rows of W are expanded or aligned for the kernels; not known is whether the card has those that
 // need it.
 bool expands(const Workload& w) {
     return w.head_packed || ((w.training || w.top_k > 0) && w.head_dtype != DType::kF32 && !w.renee &&
-                             aligned_row_bytes(w.head_dtype, w.width) != w.width * size_of(w.head_dtype));
+                             aligned_columns(w.head_dtype, w.head_packed, w.width) != w.width);
 }
 
 }  // namespace
@@ -163,7 +176,8 @@ std::int64_t HeadOps::preferred_chunks(const Workload& w) const {
     std::int64_t labels = std::max<std::int64_t>(
         round_up(kChunkBytes / (2 * round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile)), kLabelTile),
         kLabelTile);
-    if (expands(w)) labels = std::min(labels, 2 * expanded_labels(w.width));
+    if (expands(w) && aligned_columns(w.head_dtype, w.head_packed, w.width) != w.width)
+        labels = std::min(labels, 2 * expanded_labels(w.width));
     if (w.head_row_bytes > 0) labels = HeadStream::slot_rows(w, labels);
     return std::max<std::int64_t>((w.labels + labels - 1) / labels, 1);
 }
@@ -187,7 +201,7 @@ void HeadOps::reserve(Arena& arena, const Workload& w) {
         expanded_ =
             arena.allocate("scratch/head_expanded_weights", DType::kBf16,
                            std::min((tiles + chunks - 1) / chunks * kLabelTile, expanded_labels(w.width)),
-                           std::max(w.width, aligned_row_bytes(w.head_dtype, w.width) / 2));
+                           aligned_columns(w.head_dtype, w.head_packed, w.width));
     if (w.top_k > 0) reserve_ranking(arena, w);
     if (!w.training) return;
     positives_.reserve(arena, w);
@@ -205,6 +219,9 @@ void HeadOps::reserve(Arena& arena, const Workload& w) {
         "scratch/head_losses", DType::kF64, 1,
         tiles * hopper::loss_parts(w.head_dtype, hopper::padded_width(w.width), padded / hopper::kBlock) +
             kLossBlocks);
+    if (w.compensated > 0 && size_of(w.head_dtype) == 1)
+        compensated_sums_ = arena.allocate("scratch/head_compensated_sums", DType::kF32,
+                                           compensated_rows(w.compensated), w.width);
     if (w.head_row_exponents) row_flags_ = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
 }
 
@@ -284,10 +301,10 @@ View HeadOps::expand_chunk(const View& w, const View& exponents, const WeightGri
     return expanded;
 }
 
-View HeadOps::align_chunk(const View& w, const WeightGrid& grid, HeadArgs& a) {
+View HeadOps::align_chunk(const View& w, std::int64_t row_bytes, HeadArgs& a) {
     const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
-    const View aligned{expanded_.data, w.dtype, last - first, a.stride};
-    align_rows(w.slice(first, last), grid, aligned, context_.stream());
+    const View aligned{expanded_.data, w.dtype, last - first, row_bytes / size_of(w.dtype)};
+    align_rows(w.slice(first, last), aligned, context_.stream());
     a.w_LD = leads_to(aligned, first);
     return aligned;
 }
@@ -298,12 +315,8 @@ HeadStep HeadOps::fetch_chunk(const HeadStep& op, HeadArgs& a) {
     View compensation;
     std::int64_t first_compensated = 0;
     if (op.compensates()) {
-        const auto row_from = [&](std::int64_t row) {
-            return std::ranges::lower_bound(op.compensated_labels, op.first_label + row) -
-                   op.compensated_labels.begin();
-        };
-        first_compensated = row_from(first);
-        compensation = op.compensation_KD.slice(first_compensated, row_from(last));
+        first_compensated = compensated_before(op, first);
+        compensation = op.compensation_KD.slice(first_compensated, compensated_before(op, last));
     }
     const HeadStream::Rows rows = stream_.fetch(op.w_LD.slice(first, last), compensation);
     a.w_LD = here.w_LD.data = leads_to(rows.weights, first);
@@ -364,6 +377,7 @@ HeadArgs HeadOps::prepare(const HeadStep& op, const View& w, bool on_hopper) {
         a.decay = op.lr * op.weight_decay;
         a.marks = static_cast<const std::uint32_t*>(op.compensated_R2.data);
         a.compensation = static_cast<std::uint16_t*>(op.compensation_KD.data);
+        a.compensated_sums = static_cast<float*>(compensated_sums_.data);
     }
     a.noise = op.noise;
     a.grid = op.grid;
@@ -376,15 +390,26 @@ HeadArgs HeadOps::prepare(const HeadStep& op, const View& w, bool on_hopper) {
     return a;
 }
 
+std::int64_t HeadOps::last_tile(const HeadStep& op, std::int64_t first, std::int64_t last) const {
+    const std::int64_t most = compensated_before(op, first * kLabelTile) + compensated_sums_.rows;
+    const auto fits = [&](std::int64_t tile) { return compensated_before(op, tile * kLabelTile) <= most; };
+    if (fits(last)) return last;
+    const std::int64_t fitting =
+        *std::ranges::partition_point(std::views::iota(first + 1, last + 1), fits) - 1;
+    if (fitting == first) throw DeviceError("head: more compensated labels than were planned for");
+    return fitting;
+}
+
 void HeadOps::run_chunk_on_hopper(const HeadStep& op, HeadArgs& a) {
     const cudaStream_t stream = context_.stream();
+    if (op.compensates()) a.first_compensated = compensated_before(op, a.first_tile * kLabelTile);
     const bool as_stored = takes_rows_as_stored(op);
-    const View aligned = as_stored ? View{} : align_chunk(op.w_LD, op.grid, a);
+    const View aligned = as_stored ? View{} : align_chunk(op.w_LD, aligned_row_bytes(op), a);
     hopper::run_chunk(a, op.w_LD.dtype, context_.properties().multiProcessorCount, !as_stored, stream);
     if (op.grid.row_scaled) move_exponents(a, op.w_LD.dtype, op.rescaling, stream);
     if (as_stored) return;
     const std::int64_t first = a.first_tile * kLabelTile, last = first + aligned.rows;
-    store_rows(aligned, op.grid, op.w_LD.slice(first, last), stream);
+    store_rows(aligned, op.w_LD.slice(first, last), stream);
 }
 
 void HeadOps::run_chunk(const HeadStep& op, const View& w, HeadArgs& a, bool on_hopper) {
@@ -410,25 +435,26 @@ HeadStepResult HeadOps::step(const HeadStep& op) {
     const std::int64_t columns_of_g = on_hopper ? a.text_blocks * hopper::kBlock : a.padded_batch;
     std::int64_t room = g_.size() / columns_of_g / kLabelTile;  // tiles of the planned chunk
     if (on_hopper && !takes_rows_as_stored(op)) {
-        const std::int64_t row_bytes = aligned_row_bytes(w.dtype, a.width);
-        a.stride = row_bytes / size_of(w.dtype);
-        room = std::min(room, expanded_tiles(row_bytes / 2));
-    } else if (is_packed(op)) {
+        a.stride = aligned_columns(op);
+        room = std::min(room, expanded_tiles(aligned_row_bytes(op) / 2));
+    } else if (!on_hopper && is_packed(op)) {
         room = std::min(room, expanded_tiles(a.width));
     }
     if (op.in_host) room = std::min(room, stream_.rows() / kLabelTile);
     if (tiles > 0 && room == 0) throw DeviceError("head: weights in the host's memory were not planned for");
     std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
     if (tiles > 0) chunks = std::max(chunks, (tiles + room - 1) / room);
-    for (std::int64_t chunk = 0; chunk < chunks && tiles > 0; ++chunk) {
-        a.first_tile = tiles * chunk / chunks;
-        a.last_tile = tiles * (chunk + 1) / chunks;
-        if (!op.in_host) {
-            run_chunk(op, w, a, on_hopper);
-            continue;
-        }
+    const auto run = [&] {
+        if (!op.in_host) return run_chunk(op, w, a, on_hopper);
         run_chunk(fetch_chunk(op, a), w, a, on_hopper);
         stream_.store();
+    };
+    for (std::int64_t chunk = 0; chunk < chunks && tiles > 0; ++chunk) {
+        const std::int64_t end = tiles * (chunk + 1) / chunks;
+        for (a.first_tile = tiles * chunk / chunks; a.first_tile < end; a.first_tile = a.last_tile) {
+            a.last_tile = on_hopper && op.compensates() ? last_tile(op, a.first_tile, end) : end;
+            run();
+        }
     }
     if (const std::int64_t elements = op.dx_BD.size(); a.dx_slices != nullptr) {
         add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, context_.stream()>>>(
@@ -485,13 +511,13 @@ void HeadOps::rank_resident(HeadArgs a, const HeadTopK& op, bool on_hopper) {
         });
     };
     if (as_stored) return rank();
-    const std::int64_t row_bytes = aligned_row_bytes(op.w_LD.dtype, a.width), last = a.last_tile;
-    if (on_hopper) a.stride = row_bytes / size_of(op.w_LD.dtype);
-    const std::int64_t room = expanded_tiles(on_hopper ? row_bytes / 2 : a.width);
+    const std::int64_t last = a.last_tile;
+    if (on_hopper) a.stride = aligned_columns(op);
+    const std::int64_t room = expanded_tiles(on_hopper ? aligned_row_bytes(op) / 2 : a.width);
     for (; a.first_tile < last; a.first_tile = a.last_tile) {
         a.last_tile = std::min(last, a.first_tile + room);
         if (on_hopper)
-            align_chunk(op.w_LD, op.grid, a);
+            align_chunk(op.w_LD, aligned_row_bytes(op), a);
         else
             expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a);
         rank();

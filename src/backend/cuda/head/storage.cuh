@@ -185,6 +185,19 @@ template <class S>
 inline constexpr bool kRowCodes = false;
 template <class F>
 inline constexpr bool kRowCodes<StorageRowCode<F>> = true;
+// Of fewer bits: the upper bits of E2M5's codes, and packed in a row (numerics/packed_codes.h).
+using StorageRowE2M3 = StorageRowCode<E2M3>;
+using StorageRowE2M1 = StorageRowCode<E2M1>;
+// Bits of a weight.
+template <class S>
+inline constexpr int kBits = 8 * static_cast<int>(sizeof(typename S::Raw));
+template <class F>
+inline constexpr int kBits<StorageRowCode<F>> = 8 - F::kUnused;
+// What so many columns take of a row, in elements (bytes of codes); of packed codes they are a multiple of 8.
+template <class S, class Int>
+__device__ __forceinline__ constexpr Int raws(Int columns) {
+    return kBits<S> < 8 ? columns / 8 * kBits<S> : columns;
+}
 
 // 2^n of the row; codes have the bias kMiniBias, the grid its own.
 __device__ __forceinline__ int power_of_row(const HeadArgs& a, std::uint8_t stored) {

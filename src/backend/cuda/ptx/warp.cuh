@@ -55,6 +55,10 @@ __device__ __forceinline__ void copy16_of_lines(std::uint32_t to, const void* fr
                  "r"(valid ? 16 : 0)
                  : "memory");
 }
+__device__ __forceinline__ void copy8(std::uint32_t to, const void* from, bool valid) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(valid ? 8 : 0)
+                 : "memory");
+}
 __device__ __forceinline__ void copy4(std::uint32_t to, const void* from, bool valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0)
                  : "memory");

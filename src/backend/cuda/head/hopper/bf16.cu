@@ -3,7 +3,7 @@
 namespace elmo::cuda::hopper {
 
 void run_bf16(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
-    run<StorageBf16, StorageBf16>(a, multiprocessors, early, stream);
+    run<StorageBf16>(a, multiprocessors, early, stream);
 }
 void rank_bf16(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
     run_rank<StorageBf16>(a, multiprocessors, early, stream);

@@ -3,7 +3,7 @@
 namespace elmo::cuda::hopper {
 
 void run_e2m5(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
-    run<StorageRowE2M5, StorageRowE2M5>(a, multiprocessors, early, stream);
+    run<StorageRowE2M5>(a, multiprocessors, early, stream);
 }
 void rank_e2m5(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
     run_rank<StorageRowE2M5>(a, multiprocessors, early, stream);

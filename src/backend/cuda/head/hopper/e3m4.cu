@@ -3,7 +3,7 @@
 namespace elmo::cuda::hopper {
 
 void run_e3m4(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
-    run<StorageE3M4, StorageE3M4>(a, multiprocessors, early, stream);
+    run<StorageE3M4>(a, multiprocessors, early, stream);
 }
 void rank_e3m4(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
     run_rank<StorageE3M4>(a, multiprocessors, early, stream);

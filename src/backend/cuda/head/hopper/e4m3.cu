@@ -3,7 +3,7 @@
 namespace elmo::cuda::hopper {
 
 void run_e4m3(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
-    run<StorageE4M3, StorageE4M3>(a, multiprocessors, early, stream);
+    run<StorageE4M3>(a, multiprocessors, early, stream);
 }
 void rank_e4m3(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
     run_rank<StorageE4M3>(a, multiprocessors, early, stream);

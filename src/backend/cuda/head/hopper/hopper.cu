@@ -103,7 +103,9 @@ void rank(const HeadArgs& a, DType storage, int multiprocessors, bool early, cud
             return rank_e4m3(a, multiprocessors, early, stream);
         case DType::kE3M4:
             return rank_e3m4(a, multiprocessors, early, stream);
-        case DType::kU8:  // shorter codes were aligned as those of E2M5
+        case DType::kU8:
+            if (a.grid == kE2M3Grid) return rank_e2m3(a, multiprocessors, early, stream);
+            if (a.grid == kE2M1Grid) return rank_e2m1(a, multiprocessors, early, stream);
             return rank_e2m5(a, multiprocessors, early, stream);
         default:
             throw DeviceError("head: Hopper's kernels rank bf16, e4m3, e3m4, e2m5, e2m3 and e2m1 weights");

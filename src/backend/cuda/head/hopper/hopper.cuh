@@ -36,6 +36,115 @@ constexpr int kTextBlockBytes = 128 * 128;   // 128 texts of a block of columns
 constexpr int kGradientBytes = kRows * 128;  // 64 labels by 64 texts of g
 constexpr int kAlign = 1024;                 // of blocks; shared memory includes this as slack
 
+// ---- rows of W --------------------------------------------------------------------------------------------
+template <class S>
+__device__ __forceinline__ std::int64_t bytes_of_row(const HeadArgs& a) {
+    return raws<S>(a.stride) * static_cast<std::int64_t>(sizeof(typename S::Raw));
+}
+
+// A piece of a row: 16 codes, or eight numbers, as they are loaded at once. Packed pieces begin at multiples
+// of 8 bytes; of those of 12 bytes, every second one 4 bytes further. Those are the pieces of every second
+// thread, which takes the first word by itself, the others the last.
+template <class S>
+constexpr int kPieceBytes = kBits<S> < 8 ? 2 * kBits<S> : 16;
+__device__ __forceinline__ bool has_odd_pieces() {
+    return threadIdx.x % 2 != 0;
+}
+
+// Starts to copy a piece to shared memory; zeros where it is not valid.
+template <class S>
+__device__ __forceinline__ void copy_piece(std::uint32_t to, const char* from, bool valid) {
+    if constexpr (kPieceBytes<S> == 16) {
+        copy16(to, from, valid);
+    } else if constexpr (kPieceBytes<S> == 8) {
+        copy8(to, from, valid);
+    } else {
+        copy8(to, has_odd_pieces() ? from + 4 : from, valid);
+        copy4(to + 8, has_odd_pieces() ? from : from + 8, valid);
+    }
+}
+// The words of a piece of 12 bytes in their order, from two and one, and back.
+__device__ __forceinline__ uint4 in_order(const uint4& piece) {
+    return has_odd_pieces() ? make_uint4(piece.z, piece.x, piece.y, 0) : piece;
+}
+__device__ __forceinline__ uint4 in_two_and_one(const uint4& piece) {
+    return has_odd_pieces() ? make_uint4(piece.y, piece.z, piece.x, 0) : piece;
+}
+
+// The bytes of 16 codes from a piece, and back; others are as they are.
+template <class S>
+__device__ __forceinline__ uint4 unpacked(const uint4& piece) {
+    if constexpr (kBits<S> == 4) {
+        const auto two = [](std::uint32_t packed, std::uint32_t& first, std::uint32_t& second) {
+            const std::uint32_t even = (packed << 4) & 0xf0f0f0f0u, odd = packed & 0xf0f0f0f0u;
+            first = __byte_perm(even, odd, 0x5140);
+            second = __byte_perm(even, odd, 0x7362);
+        };
+        uint4 codes;
+        two(piece.x, codes.x, codes.y);
+        two(piece.y, codes.z, codes.w);
+        return codes;
+    } else if constexpr (kBits<S> == 6) {
+        // The lower 24 bits: first two codes in each half, then one in each byte.
+        const auto four = [](std::uint32_t packed) {
+            const std::uint32_t half = (packed & 0xffffu) | ((packed << 4) & 0xffff0000u);
+            return (((half << 2) & 0x00ff00ffu) | ((half << 4) & 0xff00ff00u)) & 0xfcfcfcfcu;
+        };
+        const uint4 words = in_order(piece);
+        return make_uint4(four(words.x), four(__byte_perm(words.x, words.y, 0x6543)),
+                          four(__byte_perm(words.y, words.z, 0x5432)), four(words.z >> 8));
+    } else {
+        return piece;
+    }
+}
+template <class S>
+__device__ __forceinline__ uint4 packed(const uint4& codes) {
+    if constexpr (kBits<S> == 4) {
+        const auto eight = [](std::uint32_t first, std::uint32_t second) {
+            return __byte_perm(first, second, 0x6420) >> 4 | __byte_perm(first, second, 0x7531);
+        };
+        return make_uint4(eight(codes.x, codes.y), eight(codes.z, codes.w), 0, 0);
+    } else if constexpr (kBits<S> == 6) {
+        const auto four = [](std::uint32_t code) {
+            const std::uint32_t half = ((code >> 2) & 0x003f003fu) | ((code >> 4) & 0xffc0ffc0u);
+            return (half & 0xfffu) | ((half >> 4) & 0xfffff000u);
+        };
+        const std::uint32_t a = four(codes.x), b = four(codes.y), c = four(codes.z), d = four(codes.w);
+        return in_two_and_one(
+            make_uint4(__byte_perm(a, b, 0x4210), __byte_perm(b, c, 0x5421), __byte_perm(c, d, 0x6542), 0));
+    } else {
+        return codes;
+    }
+}
+
+// A piece from memory, unpacked, and back.
+template <class S>
+__device__ __forceinline__ uint4 load_piece(const void* from) {
+    uint4 piece{};
+    if constexpr (kPieceBytes<S> == 16) {
+        piece = *static_cast<const uint4*>(from);
+    } else {
+        const auto* const words = static_cast<const std::uint32_t*>(from);
+        const bool odd = kPieceBytes<S> == 12 && has_odd_pieces();
+        const uint2 two = *reinterpret_cast<const uint2*>(odd ? words + 1 : words);
+        piece.x = two.x, piece.y = two.y;
+        if constexpr (kPieceBytes<S> == 12) piece.z = *(odd ? words : words + 2);
+    }
+    return unpacked<S>(piece);
+}
+template <class S>
+__device__ __forceinline__ void store_piece(void* to, const uint4& codes) {
+    const uint4 piece = packed<S>(codes);
+    if constexpr (kPieceBytes<S> == 16) {
+        *static_cast<uint4*>(to) = piece;
+    } else {
+        auto* const words = static_cast<std::uint32_t*>(to);
+        const bool odd = kPieceBytes<S> == 12 && has_odd_pieces();
+        *reinterpret_cast<uint2*>(odd ? words + 1 : words) = make_uint2(piece.x, piece.y);
+        if constexpr (kPieceBytes<S> == 12) *(odd ? words : words + 2) = piece.z;
+    }
+}
+
 // The exponent of a label's row as it is stored, loaded before it is wanted; any beyond the last label.
 template <class S>
 __device__ __forceinline__ std::uint8_t stored_exponent(const HeadArgs& a, std::int64_t label) {

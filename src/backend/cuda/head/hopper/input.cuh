@@ -49,13 +49,13 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
     __syncthreads();  // the barriers are there
     if (at.group < kBringers) {
         const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
-        const std::int64_t row_bytes = a.stride * kSize;
-        const char* const w = static_cast<const char*>(a.w_LD) + first_column * kSize;
+        const std::int64_t row_bytes = bytes_of_row<S>(a);
+        const char* const w = static_cast<const char*>(a.w_LD) + raws<S>(first_column) * kSize;
         const char* const g = reinterpret_cast<const char*>(a.g_CB) + batch_tile * 2 * kGradientBytes;
-        // The 16 bytes of W that this thread takes i-th. Eight neighbours take four pieces of two rows, so
+        // The piece of W that this thread takes i-th. Eight neighbours take four pieces of two rows, so
         // that they write to all banks.
         int row[kTimes], piece[kTimes];
-        const std::int64_t pieces = row_bytes / 16 - first_column * kSize / 16;  // that the row has
+        const std::int64_t pieces = (a.stride - first_column) * kSize / 16;  // that the row has
 #pragma unroll
         for (int i = 0; i < kTimes; ++i) {
             const int eight = (i * kGroupThreads + thread) / 8;
@@ -76,8 +76,9 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
                 const char* const from = w + label * row_bytes;
 #pragma unroll
                 for (int i = 0; i < kTimes; ++i)
-                    copy16(target(step % kStages, i), from + row[i] * row_bytes + piece[i] * 16,
-                           label + row[i] < a.labels && piece[i] < pieces);
+                    copy_piece<S>(target(step % kStages, i),
+                                  from + row[i] * row_bytes + piece[i] * kPieceBytes<S>,
+                                  label + row[i] < a.labels && piece[i] < pieces);
             }
             commit_copies();
         };
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
                 const std::uint32_t to = base + s * kInputStage<N> + 2 * kGradientBytes;
                 uint4 raw[kTimes];
 #pragma unroll
-                for (int i = 0; i < kTimes; ++i) raw[i] = load_shared(target(s, i));
+                for (int i = 0; i < kTimes; ++i) raw[i] = unpacked<S>(load_shared(target(s, i)));
 #pragma unroll
                 for (int i = 0; i < kTimes; ++i) {
                     uint4 low, high;

@@ -32,10 +32,11 @@ constexpr int logit_shared(std::int64_t padded_width) {
 template <class S>
 constexpr int kSteps = 4 / static_cast<int>(sizeof(typename S::Raw));
 
-// One thread's part of W, 64 bytes of a row after another, tile after tile; zeros beyond the row's end. Every
-// thread copies what it will use itself, so waiting for its own copies is enough.
+// One thread's part of W, four pieces of a row after another, tile after tile; zeros beyond the row's end.
+// Every thread copies what it will use itself, so waiting for its own copies is enough.
 template <class S, int Groups, int Ahead>
 struct WeightStream {
+    static constexpr int kPiece = kPieceBytes<S>, kUnit = 4 * kPiece;  // of packed codes less than they fill
     const char* from;
     std::int64_t row_bytes, tile_bytes;
     std::int64_t label, labels, tile_labels;
@@ -46,16 +47,16 @@ struct WeightStream {
 
     __device__ WeightStream(const HeadArgs& a, const Thread& at, std::int64_t tile, std::int64_t tile_step,
                             std::uint32_t ring_base)
-        : row_bytes(a.stride * static_cast<std::int64_t>(sizeof(typename S::Raw))),
+        : row_bytes(bytes_of_row<S>(a)),
           label(tile * kRows + at.warp * 16 + at.g),
           labels(min(a.labels, a.last_tile * kLabelTile)),
           tile_labels(tile_step * kRows),
           ring(ring_base + threadIdx.x * 16),
           pairs(sizeof(typename S::Raw) == 2 && a.g_CB != nullptr && a.padded_batch == kBatchTile),
           units(static_cast<int>(a.padded_width * static_cast<std::int64_t>(sizeof(typename S::Raw)) / 64)),
-          whole_units(static_cast<int>((row_bytes - at.q * 16 + 63) / 64)) {
-        tile_bytes = tile_step * kRows * row_bytes - units * 64;
-        from = static_cast<const char*>(a.w_LD) + label * row_bytes + at.q * 16;
+          whole_units(static_cast<int>((row_bytes - at.q * kPiece + kUnit - 1) / kUnit)) {
+        tile_bytes = tile_step * kRows * row_bytes - units * kUnit;
+        from = static_cast<const char*>(a.w_LD) + label * row_bytes + at.q * kPiece;
         for (int i = 0; i < Ahead; ++i) fetch();
     }
     // Neighbours lie side by side, row g of all threads before row g + 8: no bank serves two of a warp.
@@ -66,7 +67,9 @@ struct WeightStream {
     __device__ __forceinline__ void fetch() {
         const auto copy = [&](int h) {
             const bool valid = label + 8 * h < labels && unit < whole_units;
-            if (pairs)
+            if constexpr (kPiece < 16)
+                copy_piece<S>(place(slot, h), from + 8 * h * row_bytes, valid);
+            else if (pairs)
                 copy16_of_lines(place(slot, h), from + 8 * h * row_bytes, valid);
             else
                 copy16_of_line(place(slot, h), from + 8 * h * row_bytes, valid);
@@ -76,7 +79,7 @@ struct WeightStream {
         commit_copies();
         const bool wraps = ++unit == units;  // without a branch: products are running
         unit = wraps ? 0 : unit;
-        from += wraps ? 64 + tile_bytes : 64;
+        from += wraps ? kUnit + tile_bytes : kUnit;
         label += wraps ? tile_labels : 0;
         slot = slot + 1 == Ahead ? 0 : slot + 1;
     }
@@ -84,7 +87,7 @@ struct WeightStream {
     __device__ __forceinline__ void load(uint4 (&raw)[2]) const {
         wait_copies<Ahead - 1>();
 #pragma unroll
-        for (int h = 0; h < 2; ++h) raw[h] = load_shared(place(slot, h));
+        for (int h = 0; h < 2; ++h) raw[h] = unpacked<S>(load_shared(place(slot, h)));
     }
 };
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/head/hopper/compensate.cuh"
 #include "backend/cuda/head/hopper/gradient.cuh"
 #include "backend/cuda/head/hopper/input.cuh"
 #include "backend/cuda/head/hopper/joined.cuh"
@@ -91,10 +92,10 @@ template <class S, Noise Kind, bool Compensates = false>
 void run_update(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     const bool decays = a.keep != 1.0f;
     const auto run = [&](auto decays_too, auto how) {
-        // In teams rows with compensation are slower.
-        if constexpr (how.value == Texts::kTwo && sizeof(typename S::Raw) == 1 && !Compensates)
+        if constexpr (how.value == Texts::kTwo && sizeof(typename S::Raw) == 1)
             if (a.padded_width % (2 * kUpdateColumns) == 0)
-                return run_update<S, decays_too.value, Kind, how.value, 2, false>(a, multiprocessors, stream);
+                return run_update<S, decays_too.value, Kind, how.value, 2, Compensates>(a, multiprocessors,
+                                                                                        stream);
         run_update<S, decays_too.value, Kind, how.value, 1, Compensates>(a, multiprocessors, stream);
     };
     using Two = std::integral_constant<Texts, Texts::kTwo>;
@@ -109,10 +110,16 @@ void run_update(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     }
 }
 
-// R: the storage as W is read.
-template <class S, class R>
+template <class S>
+void run_compensation(const HeadArgs& a, cudaStream_t stream) {
+    const std::int64_t words = (a.last_tile - a.first_tile) * (kLabelTile / 32);
+    compensate_kernel<S><<<blocks_for(words, kMarkWarps), kMarkWarps * 32, 0, stream>>>(a);
+    check_launch("head, compensated rows");
+}
+
+template <class S>
 void run(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
-    run_gradient<R>(a, multiprocessors, early, stream);
+    run_gradient<S>(a, multiprocessors, early, stream);
     if constexpr (std::is_same_v<S, StorageBf16>)
         if (a.dx_slices != nullptr && joins(a.width, a.padded_batch))
             return with_noise(a.noise, [&](auto kind) {
@@ -122,16 +129,17 @@ void run(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream
             });
     if (a.dx_slices != nullptr) {
         if (input_columns(a.width) == 192)
-            run_input_gradient<R, 192>(a, stream);
+            run_input_gradient<S, 192>(a, stream);
         else
-            run_input_gradient<R, 128>(a, stream);
+            run_input_gradient<S, 128>(a, stream);
     }
     if constexpr (sizeof(typename S::Raw) == 1)
         if (a.marks != nullptr) {
-            if constexpr (!kRowCodes<S>)
-                if (a.noise == NoiseKind::kIndependent)
-                    return run_update<S, Noise::kOwn, true>(a, multiprocessors, stream);
-            return run_update<S, Noise::kCommon, true>(a, multiprocessors, stream);
+            if (kRowCodes<S> || a.noise != NoiseKind::kIndependent)
+                run_update<S, Noise::kCommon, true>(a, multiprocessors, stream);
+            else if constexpr (!kRowCodes<S>)
+                run_update<S, Noise::kOwn, true>(a, multiprocessors, stream);
+            return run_compensation<S>(a, stream);
         }
     with_noise(a.noise, [&](auto kind) { run_update<S, kind.value>(a, multiprocessors, stream); });
 }

@@ -19,5 +19,7 @@ void rank_bf16(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t 
 void rank_e4m3(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
 void rank_e3m4(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
 void rank_e2m5(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
+void rank_e2m3(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
+void rank_e2m1(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
 
 }  // namespace elmo::cuda::hopper

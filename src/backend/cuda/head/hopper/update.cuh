@@ -87,39 +87,22 @@ __device__ __forceinline__ float& sum_of_eight(float (&u)[N], int h, int m, int 
     return u[4 * (4 * m + i / 2) + 2 * h + i % 2];
 }
 
-// Row h of a thread's two by Kahan, where its label has a compensation `c` (at the thread's first column, of
-// so many columns): `old` becomes the new weights and their sums 0, which update_weights then leaves as they
+// Row h of a thread's two, where its label has compensation: the sums go to where compensate.cuh finds them
+// (`to`: at the thread's first column, of so many columns), and become 0, which leaves the weights as they
 // are.
 template <class S, int M>
-__device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t label, int h, bf16* c,
-                                               int columns, typename S::Eight (&old)[M], float (&u)[16 * M],
-                                               std::uint32_t& saturated) {
-    const NearestOf<S> nearest(a, label);
-    std::uint32_t count = 0;
-    uint4 kept[2];
+__device__ __forceinline__ void hand_over_row(float (&u)[16 * M], int h, float* to, int columns) {
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-        float v[8], rest[8];
-        if (m % 2 == 0)  // two loads at a time: stores below would delay later ones
-#pragma unroll
-            for (int i = 0; i < 2; ++i)
-                if (eight_column<S>(m + i) < columns)
-                    kept[i] = *reinterpret_cast<const uint4*>(c + eight_column<S>(m + i));
-        if (eight_column<S>(m) >= columns) continue;
-        S::unpack(old[m], v);
-        unpack8(kept[m % 2], rest);
+        float v[8];
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             float& sum = sum_of_eight(u, h, m, i);
-            v[i] *= nearest.factor * (1.0f / S::kUnpacked);
-            compensate(a, nearest, sum * nearest.inverse, v[i], rest[i], count);
-            v[i] *= nearest.inverse * S::kUnpacked;
+            v[i] = sum;
             sum = 0;
         }
-        store8(c + eight_column<S>(m), rest);
-        old[m] = S::round8(v, PhiloxBlock{});  // exact: no noise moves it
+        if (eight_column<S>(m) < columns) store8(to + eight_column<S>(m), v);
     }
-    note_saturation(a, label, count, saturated);
 }
 
 // Sums of 64 labels and 32 M columns become new weights: the thread's two rows, of label `label` and of the
@@ -200,7 +183,7 @@ __device__ __forceinline__ void update_weights(const HeadArgs& a, float (&u)[16 
                 piece = make_uint4(first.x, first.y, second.x, second.y);
             }
             if (label + 8 * h < a.labels && eight_column<S>(m) < columns)
-                *reinterpret_cast<uint4*>(row + 8 * h * a.stride + eight_column<S>(m)) = piece;
+                store_piece<S>(row + 8 * h * raws<S>(a.stride) + raws<S>(eight_column<S>(m)), piece);
         }
 }
 
@@ -328,11 +311,12 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
     if constexpr (!kStreams) wait_barrier(arrived, 0);
     int stage = 0;
     std::uint32_t parity = 0, saturated = 0;
-    Raw* const mine = static_cast<Raw*>(a.w_LD) + first_column + kPiece<S> * at.q;
+    Raw* const mine = static_cast<Raw*>(a.w_LD) + raws<S>(first_column + kPiece<S> * at.q);
+    const std::int64_t row_raws = raws<S>(a.stride);
     const auto row_columns = static_cast<int>(a.stride - first_column) - kPiece<S> * at.q;
     for (; tile < last; tile += tile_step) {
         const std::int64_t label = tile * kRows + at.warp * 16 + at.g;  // of h = 0
-        Raw* const row = mine + label * a.stride;
+        Raw* const row = mine + label * row_raws;
         typename S::Eight old[2][4] = {};
         const std::uint8_t exponent[2] = {stored_exponent<S>(a, label), stored_exponent<S>(a, label + 8)};
 #pragma unroll
@@ -342,7 +326,7 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                 for (int m = 0; m < 4; m += kPiece<S> / 8)
                     if (eight_column<S>(m) < row_columns) {
                         const uint4 piece =
-                            *reinterpret_cast<const uint4*>(row + 8 * h * a.stride + eight_column<S>(m));
+                            load_piece<S>(row + 8 * h * row_raws + raws<S>(eight_column<S>(m)));
                         if constexpr (kPiece<S> == 8) {
                             old[h][m] = piece;
                         } else {
@@ -353,22 +337,12 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         // The lines of the next tile, to L2: rounding waits for memory otherwise.
         if constexpr (sizeof(Raw) == 1)
             if (at.q < 2 && tile + tile_step < last && label + 8 * at.q + tile_step * kRows < a.labels)
-                prefetch_l2(row + (8 * at.q + tile_step * kRows) * a.stride);
-        std::int32_t compensated[2] = {-1, -1};  // their compensation is being fetched to the L2 cache
-        const auto compensation = [&](int h) {
-            return compensation_at(a, compensated[h]) + first_column + kPiece<S> * at.q;
-        };
-        const auto compensation_columns = static_cast<int>(a.width - first_column) - kPiece<S> * at.q;
+                prefetch_l2(row + (8 * at.q + tile_step * kRows) * row_raws);
+        // The labels of the warp that have compensation.
+        std::uint32_t marked = 0;
         if constexpr (Compensates)
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                compensated[h] = compensated_row(a, label + 8 * h);
-                if (compensated[h] >= 0)
-#pragma unroll
-                    for (int m = 0; m < 4; ++m)
-                        if (eight_column<S>(m) < compensation_columns)
-                            prefetch_l2(compensation(h) + eight_column<S>(m));
-            }
+            if (const std::int64_t label_of_warp = tile * kRows + at.warp * 16; label_of_warp < a.labels)
+                marked = a.marks[label_of_warp / 32 * 2] >> (label_of_warp % 32) & 0xffffu;
         Sums<128> u;
         for (int b = 0; b < text_blocks; b += kBlocks) {
             wait_barrier(full + stage * 8, parity);
@@ -396,13 +370,15 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         release();
         release_x();
         float keep[2] = {a.keep, a.keep};
-        if constexpr (Compensates)
+        if (Compensates && marked != 0)
 #pragma unroll
             for (int h = 0; h < 2; ++h)
-                if (compensated[h] >= 0) {
+                if (marked >> (at.g + 8 * h) & 1u) {
+                    const std::int64_t row = compensated_row(a, label + 8 * h) - a.first_compensated,
+                                       column = first_column + kPiece<S> * at.q;
                     keep[h] = 1;
-                    compensate_row<S, 4>(a, label + 8 * h, h, compensation(h), compensation_columns, old[h],
-                                         u, saturated);
+                    hand_over_row<S, 4>(u, h, a.compensated_sums + row * a.width + column,
+                                        static_cast<int>(a.width - column));
                 }
         const auto old_weights = [&](int h, int m, float(&v)[8]) { S::unpack(old[h][m], v); };
         const NoiseOfRow rows[2] = {row_noise<Kind>(a, label), row_noise<Kind>(a, label + 8)};
