@@ -266,6 +266,47 @@ def test_calibration_of_a_run_that_was_opened(texts, labels, tmp_path):
     assert (tmp_path / "run" / "calibration-best.json").read_bytes() == fitted
 
 
+def test_thresholds_of_calibrated_probabilities(texts, labels, tmp_path):
+    """Raw probabilities have none, whether the run is calibrated or not."""
+    run = elmo.train(texts=texts, labels=labels, **SMALL)
+    raw = dict(probabilities="raw")
+
+    def said(call):
+        with pytest.raises(elmo.ConfigError) as caught:
+            call()
+        return str(caught.value)
+
+    for calibrated in (False, True):
+        if calibrated:
+            run.calibrate(validation=rows(100, seed=5), label_thresholds=True)
+        for call in (lambda: run.predict(texts, label_thresholds=True, **raw), lambda: run.evaluate(label_thresholds=True, **raw)):
+            assert said(call) == ("label_thresholds: thresholds per label are of calibrated probabilities, found "
+                                  "probabilities='raw'; leave it out, or give threshold")
+        assert said(lambda: run.predict(texts, threshold=-1, **raw)) == (
+            "threshold: -1 is the best one of calibrated probabilities, found probabilities='raw'; leave it out, or give "
+            "another threshold")
+        printed = elmo_program("predict", run.path, "--text", texts[0], "--label-thresholds", "--probabilities", "raw")
+        assert "are of calibrated probabilities, found --probabilities raw; leave it out, or give --threshold" in printed.stderr
+    run.calibrate(validation=rows(100, seed=5))
+    assert "the run has none; call run.calibrate(label_thresholds=True) first" in said(
+        lambda: run.predict(texts, label_thresholds=True))
+
+
+def test_thresholds_of_labels_that_a_new_calibration_drops(texts, labels, caplog):
+    run = elmo.train(texts=texts, labels=labels, **SMALL)
+    new = rows(100, seed=5)
+    with caplog.at_level("WARNING", "elmo"):
+        run.calibrate(validation=new)
+        run.calibrate(validation=new, label_thresholds=True)
+        run.calibrate(validation=new, label_thresholds=True)
+    assert "thresholds" not in caplog.text
+    with caplog.at_level("WARNING", "elmo"):
+        run.calibrate(validation=new)
+    assert "the thresholds per label of the last calibration are dropped; give label_thresholds=True to fit them again" in caplog.text
+    printed = elmo_program("calibrate", run.path)
+    assert "are dropped" not in printed.stderr
+
+
 def test_answers_that_a_threshold_cuts_are_a_warning(caplog):
     names = [f"label {i}" for i in range(120)]
     run = elmo.train(texts=["all of them", "something else"] * 20, labels=[names, ["else"]] * 20, test_share=0)
