@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence, overload
 import numpy as np
 
 from elmo import _core
-from elmo._config import document, is_zero, make_config, whole_number
+from elmo._config import document, make_config, whole_number
 from elmo._inputs import chunks, describe, folder_of, iterate, name_of, path_of, texts_of
 from elmo._listener import LEVELS
 from elmo._result import Result, from_json
@@ -175,7 +175,7 @@ class Predictor:
             offsets.append(part[0][1:] + offsets[-1][-1])
             parts.append(tuple(part[1:]))
         self._log_messages()
-        self._warn_of(cut, sum(map(len, offsets)) - 1)
+        self._warn_of(cut)
         labels, scores, probabilities = (
             np.concatenate([part[i] for part in parts] or [np.zeros(0, kind)])
             for i, kind in enumerate((np.int64, np.float32, np.float32)))
@@ -194,12 +194,10 @@ class Predictor:
             raise _core.DataError(f"vectors: expected a matrix with a row per text, found the shape {matrix.shape}")
         *answers, cut = self._core.predict_vectors(matrix)
         self._log_messages()
-        self._warn_of(cut, len(matrix))
+        self._warn_of(cut)
         return Answers(*answers, self._core)
 
-    def _warn_of(self, cut: int, texts: int) -> None:
-        if is_zero(self._options.get("threshold")) and self._options.get("top") is None:
-            cut = texts if self._core.top < self.num_answers else 0
+    def _warn_of(self, cut: int) -> None:
         if cut > 0:
             found = ("%d %s whose %d best labels are all above the lowest threshold, so that others may be above theirs"
                      if self._options.get("label_thresholds") else "%d %s with %d labels above the threshold, and perhaps more")

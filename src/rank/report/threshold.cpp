@@ -39,6 +39,13 @@ bool may_have_more(std::span<const ScoredLabel> ranked, std::int64_t depth, cons
     return std::ssize(ranked) == depth && platt.probability(ranked.back().score) >= cuts.lowest();
 }
 
+bool has_threshold(const Config& config) {
+    if (config.threshold != 0 || config.label_thresholds) return true;
+    const auto found = config.sources.find("threshold");
+    return found != config.sources.end() && found->second.origin == Origin::kGiven &&
+           found->second.value == get_option(config, "threshold");
+}
+
 LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& stored) {
     if (config.label_thresholds) {
         if (config.threshold > 0)
