@@ -9,7 +9,7 @@ import numpy as np
 
 from elmo import _core
 from elmo._config import document, make_config, whole_number
-from elmo._inputs import chunks, describe, folder_of, iterate, name_of, path_of, texts_of
+from elmo._inputs import chunks, describe, folder_of, iterate, listed_names, name_of, path_of, texts_of
 from elmo._listener import LEVELS
 from elmo._result import Result, from_json
 
@@ -77,7 +77,8 @@ class Answers(Sequence["list[Prediction]"]):
 
         values : or "scores"
         columns : the labels of the columns instead, in their order: label_names of train, or range(n) where the run
-            was trained on a matrix of n columns without names. Answers of other labels are left out.
+            was trained on a matrix of n columns without names. Answers of other labels are left out; columns none of
+            which is a label of the run are an error.
         """
         from scipy.sparse import csr_matrix
         if values not in ("probabilities", "scores"):
@@ -90,8 +91,12 @@ class Answers(Sequence["list[Prediction]"]):
                 if name in place:
                     raise _core.DataError(f"columns: expected every label once, found {name!r} more than once")
                 place[name] = len(place)
-            names = map(self._name, range(self._predictor.num_labels))
+            names = [self._name(label) for label in range(self._predictor.num_labels)]
             pairs = [(label, place[name]) for label, name in enumerate(names) if name in place]
+            if not pairs and isinstance(self._predictor, _core.Predictor):  # a pickle knows the names that it answers with
+                raise _core.DataError(f"columns: expected labels of the run, such as {names[0]!r}, found none of them in "
+                                      f"{listed_names(list(place))}; give label_names of the matrix that trained it, or "
+                                      "run.label_names")
             labels, places = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
             order = csr_matrix((np.ones(len(pairs), dtype=matrix.dtype), (labels, places)),
                                shape=(matrix.shape[1], len(place)))

@@ -54,6 +54,12 @@ def test_answers_have_the_columns_of_the_matrix_that_trained(run, texts, labels,
     assert answers.to_csr(columns=names[:2]).shape == (len(texts), 2)
     with pytest.raises(elmo.DataError, match="columns: expected labels, found none"):
         answers.to_csr(columns=[])
+    for columns, found in ((range(9), "'0', '1', '2'"), (["Apple"], "'Apple'")):
+        with pytest.raises(elmo.DataError, match=rf"columns: expected labels of the run, such as 'apple', found none of them in {found}"
+                                                 r".*; give label_names of the matrix that trained it, or run.label_names"):
+            answers.to_csr(columns=columns)
+    few = pickle.loads(pickle.dumps(run.predict(["the red apple"], top=1)))  # which knows its own names only
+    assert few.to_csr(columns=["river"]).shape == (1, 1)
     # Twelve columns, so that their numbers are not in the order of their bytes.
     words = [f"word{chr(97 + i)}" for i in range(12)]
     truth = csr_matrix(np.eye(12, dtype=np.int8)[np.arange(240) % 12])
