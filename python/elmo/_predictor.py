@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from elmo._options import PredictOptions, TokenizerOptions
 
 
+MOST_SAID = 100  # messages of predictions that are remembered, the last ones, so that they are said once
+
+
 class Prediction(NamedTuple):
     """One answer: a label by number and name (of one without a name the number, as text), its probability and its score
     (the logit)."""
@@ -151,7 +154,7 @@ class Predictor:
         """
         self._run = run  # a temporary run stays while it is used
         self._options = options
-        self._said = getattr(run, "_said", set())
+        self._said = getattr(run, "_said", {})
         self._core = open_run(run, options, labels, without)
         self._log_messages()
 
@@ -166,7 +169,9 @@ class Predictor:
         """What the library had to say, to the logger: once, also where a run is opened for every call."""
         for severity, text in self._core.take_messages():
             if text not in self._said:
-                self._said.add(text)
+                self._said[text] = None
+                while len(self._said) > MOST_SAID:
+                    self._said.pop(next(iter(self._said), text), None)
                 logging.getLogger("elmo").log(LEVELS[severity], _core.in_words_of_python(text))
 
     def predict(self, texts: Any) -> Answers:

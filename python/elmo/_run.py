@@ -34,7 +34,7 @@ class Run:
         self._kept: list[Any] = []  # rows from memory that the run was trained on
         self._data: str | None = None  # where they are now, of a run that was resumed
         self._opened: tuple[Any, _core.Predictor] | None = None
-        self._said: set[str] = set()  # messages of predictions
+        self._said: dict[str, None] = {}  # messages of predictions, the last ones
         if not os.path.isdir(self.path):
             raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found nothing")
 
@@ -43,7 +43,7 @@ class Run:
         """A run that is being trained; its temporary folder goes when it goes."""
         run = cls.__new__(cls)
         run.path, run._result, run._kept, run._data, run._opened = os.path.abspath(path), None, kept, None, None
-        run._said = set()
+        run._said = {}
         if temporary is not None:
             weakref.finalize(run, shutil.rmtree, temporary, ignore_errors=True)
         return run
@@ -62,7 +62,7 @@ class Run:
         if not os.path.isdir(state["path"]):
             raise _core.DataError(f"{state['path']}: expected the folder of a run, found nothing; a pickle holds only its "
                                   "path: save a run in a folder that stays (run.save(folder)), then pickle that")
-        self.__dict__.update(state, _kept=[], _data=None, _opened=None, _said=set())
+        self.__dict__.update(state, _kept=[], _data=None, _opened=None, _said={})
 
     def __fspath__(self) -> str:
         return self.path

@@ -354,6 +354,18 @@ def test_messages_of_predictions_go_to_the_logger(texts, labels, tmp_path, caplo
     assert len(caplog.records) == 4
 
 
+def test_messages_that_were_said_are_not_kept_without_end(texts, labels, caplog):
+    """A service may be asked for days, each time with features of another text."""
+    caplog.set_level(logging.WARNING, "elmo")
+    run = elmo.train(texts=texts, labels=labels, encoder="linear", progress=False)
+    caplog.clear()
+    for number in range(150):
+        elmo.Predictor(run, top=1).predict([f"{number}:3 4:5 17:0.2"])
+    assert len(caplog.records) == 150 and len(run._said) <= 100
+    elmo.Predictor(run, top=1).predict(["149:3 4:5 17:0.2"])
+    assert len(caplog.records) == 150
+
+
 def test_tokenizer(run, texts):
     tokenizer = elmo.Tokenizer(run, max_length=6)
     (one, two) = tokenizer.encode_batch(texts[:2])
