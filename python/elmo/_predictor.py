@@ -126,6 +126,12 @@ class KnownNames(NamedTuple):
         return self.names.get(label, "")
 
 
+def labels_per_text(top: Any) -> int:
+    if (number := whole_number(top, "top")) < 1:
+        raise _core.ConfigError(f"top: expected 1 or more labels, found {number}")
+    return number
+
+
 def listed(labels: Any, what: str) -> list[str]:
     if labels is None:
         return []
@@ -234,7 +240,7 @@ class Predictor:
         """
         if not isinstance(text, str):
             raise _core.DataError(f"text: expected a str, found {describe(text)}")
-        top = None if top is None else whole_number(top, "top")
+        top = None if top is None else labels_per_text(top)
         if top is not None and labels is None and top > self._core.top:
             raise _core.ConfigError(f"top: expected up to {self._core.top} labels, as this Predictor answers with, found {top}; "
                                     f"open it with top={top}")

@@ -8,12 +8,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
-from elmo._config import document, make_config, number, whole_number
+from elmo._config import document, make_config, number
 from elmo._data import (has_splits, is_rows, refuse_labels_alone, set_columns_of_run, set_data, set_validation,
                         set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of
 from elmo._listener import Listener
-from elmo._predictor import Answers, Predictor, open_run
+from elmo._predictor import Answers, Predictor, labels_per_text, open_run
 from elmo._result import Result, from_json
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from elmo._options import CalibrateOptions, EvaluateOptions, ExportOptions, IndexOptions, PredictOptions
+
+
+# What the folder of a run has, also before its first checkpoint; that of a checkpoint has the third.
+PARTS = ("best", "last", "manifest.json", "recipe.toml", "log.jsonl")
 
 
 class Run:
@@ -35,8 +39,10 @@ class Run:
         self._data: str | None = None  # where they are now, of a run that was resumed
         self._opened: tuple[Any, _core.Predictor] | None = None
         self._said: dict[str, None] = {}  # messages of predictions, the last ones
-        if not os.path.isdir(self.path):
-            raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found nothing")
+        if not any(os.path.exists(os.path.join(self.path, part)) for part in PARTS):
+            found = ("a folder without best, last or manifest.json; name the folder that training wrote" if os.path.isdir(self.path)
+                     else "a file" if os.path.exists(self.path) else "nothing")
+            raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found {found}")
 
     @classmethod
     def _of(cls, path: str, temporary: str | None, kept: list[Any]) -> Run:
@@ -132,7 +138,7 @@ class Run:
 
     def explain(self, text: str, labels: Any = None, top: int | None = None, **options: Unpack[PredictOptions]) -> Result:
         """Which words of a text carried its labels: see Predictor.explain."""
-        if top is not None and labels is None and whole_number(top, "top") > int(_core.Config().get("top")):
+        if top is not None and labels is None and labels_per_text(top) > int(_core.Config().get("top")):
             options["top"] = top  # else what predict opened serves
         return self.predictor(**options).explain(text, labels, top)
 

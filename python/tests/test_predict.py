@@ -428,6 +428,11 @@ def test_explained_labels_are_all_that_were_asked_for(run, labels):
     program = elmo_program("explain", run.path, "--text", text, "--json", *flags)
     assert [label["name"] for label in json.loads(program.stdout)["labels"]] == expected
     assert len(run.explain(text, top=9).labels) == 9 and len(run.explain(text).labels) == 3
+    for top in (0, -1):
+        for call in (lambda: run.explain(text, top=top), lambda: run.explain(text, asked, top=top),
+                     lambda: elmo.Predictor(run, top=2).explain(text, top=top)):
+            with pytest.raises(elmo.ConfigError, match=f"top: expected 1 or more labels, found {top}$"):
+                call()
     with pytest.raises(elmo.ConfigError, match="top: expected up to 2 labels, as this Predictor.*open it with top=9"):
         elmo.Predictor(run, top=2).explain(text, top=9)
 
