@@ -455,6 +455,16 @@ void refuse_columns(const ReadOptions& reading, const Layout& layout) {
     if (!json && reading.label_column_given) refuse("label_column", "columns");
 }
 
+// ConfigError for one column that is to hold both texts and labels.
+void refuse_same_column(const Layout& layout) {
+    if (!is_table(layout.format) && layout.format != DataFormat::kJsonl) return;
+    if (std::ranges::count(layout.text_columns, layout.label_column) > 0)
+        throw ConfigError(
+            fmt::format("label_column: expected another column than those of --text-column, found '{}' in "
+                        "both; name the column of the labels with --label-column",
+                        quoted(layout.label_column)));
+}
+
 LabelCells label_cells(const ReadOptions& reading) {
     LabelCells cells;
     cells.lists = reading.label_separator == "list";
@@ -535,6 +545,7 @@ Layout find_layout(const ReadOptions& reading) {
             {}};
     find_filters(reading, layout);
     if (is_table(layout.format) || layout.format == DataFormat::kJsonl) settle_reading(reading, layout);
+    refuse_same_column(layout);
     refuse_columns_in_one_object(layout);
     note_unused_share(reading, layout);
     return layout;
