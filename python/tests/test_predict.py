@@ -266,7 +266,7 @@ def test_calibration_of_a_run_that_was_opened(texts, labels, tmp_path):
     fitted = (tmp_path / "run" / "calibration-best.json").read_bytes()
     (tmp_path / "run" / "calibration-best.json").unlink()
     opened = elmo.Run(tmp_path / "run")
-    with pytest.raises(elmo.DataError, match="give its rows again"):
+    with pytest.raises(elmo.DataError, match="give them again"):
         opened.calibrate()
     opened.calibrate(texts=texts, labels=labels)
     assert (tmp_path / "run" / "calibration-best.json").read_bytes() == fitted
