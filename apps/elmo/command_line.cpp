@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
 #include "elmo/ranks.h"
@@ -123,7 +124,8 @@ void usage_error(const Verb& verb, std::string_view message) {
 void require_data(const Verb& verb, const std::string& run, const Config& config) {
     std::error_code error;
     if (!config.data.empty()) {
-        if (!std::filesystem::exists(config.data, error))
+        // The library says what became of rows from memory.
+        if (!std::filesystem::exists(config.data, error) && !is_row_folder(config.data))
             throw DataError(
                 fmt::format("{}: no such file or folder; give the data set as DATA (left out, it is the one "
                             "that the run names, from where the run was trained)",

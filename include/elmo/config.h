@@ -63,8 +63,9 @@ enum class Origin {
 
 struct OptionSource {
     Origin origin = Origin::kDefault;
-    std::string reason;  // for people: "recipe demo", "given on the command line"
-    std::string value;   // what was set, as text: if the member differs now, it was assigned since
+    std::string reason;         // for people: "recipe demo", "given on the command line"
+    std::string value;          // what was set, as text: if the member differs now, it was assigned since
+    std::string original = {};  // of a path to a copy that goes with the call: what it was copied from
 };
 
 struct ELMO_API Config {
@@ -140,6 +141,12 @@ ELMO_API bool given(const Config& config, std::string_view key);
 ELMO_API std::string reason_of(const Config& config, std::string_view key);
 // Records the source of the key's current value.
 ELMO_API void mark_option(Config& config, std::string_view key, Origin origin, std::string reason);
+// Sets the path of a copy, in a form that elmo reads, of what somebody named. Recipes and logs keep the path
+// of the original: the copy goes with the call.
+ELMO_API void set_copied_path(Config& config, std::string_view key, const std::string& copy,
+                              const std::string& original);
+// The value of a key as recipes keep it: of a copied path that of the original.
+ELMO_API std::string original_value(const Config& config, std::string_view key);
 // Every option with its value and the reason for it, in the order of options().
 struct OptionReason {
     std::string_view key;

@@ -62,6 +62,9 @@ struct Row {
     std::optional<std::string> label_field = {};  // instead of labels: a field of a table, read as in a file
 };
 
+// Whether this is the path of a temporary RowFolder, which its program has removed if it is not there.
+ELMO_API bool is_row_folder(const std::string& path);
+
 // A data set from memory. Every verb reads its data more than once, so rows go to a folder as they come:
 // train.jsonl and test.jsonl, an object per line with the keys "text" and "labels", or those of name_columns.
 // Memory does not grow. Without test rows, a share of the rows is held out as for any file (test_share).

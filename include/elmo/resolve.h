@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "elmo/api.h"
 #include "elmo/config.h"
@@ -21,6 +22,10 @@ ELMO_API Config resolve_plan(const Context& context, const Config& config);
 // not given come from the recipe of the run. A run without a readable recipe changes nothing here; opening it
 // reports why.
 ELMO_API Config resolve_for_run(const std::string& run, const Config& config);
+// The path that such a configuration has for `key`, "data" or "validation", for a caller that reads it
+// himself. A run may come from anybody: "" where only its recipe names the path and nobody read it here
+// before.
+ELMO_API std::string known_path(const Config& resolved, std::string_view key);
 
 // With the device that `auto` stands for on this machine. A device that was named asks for nothing: CUDA's
 // libraries are not even opened.

@@ -50,10 +50,13 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
         set_columns_of_run(config, options["init"], data, options)
     if data is not None or texts is not None or not (options.get("resume") or options.get("init")):
         kept = set_data(config, data, texts, labels, test, validation, label_names)
-    elif not options.get("resume"):  # the run that it starts from knows its data, as a continued run does
-        kept = list(getattr(options["init"], "_kept", []))
-        set_own_data(config, options["init"])
+    elif options.get("resume"):
+        if out is not None:
+            kept = set_own_data(config, path_of(out, "out", "a folder for the run"), "give them again as texts=… and labels=…")
+    else:  # the run that it starts from knows its data, as a continued run does
         set_nothing_but_validation(config, labels, test, validation, label_names)
+        kept = [*getattr(options["init"], "_kept", []),
+                *set_own_data(config, options["init"], "give rows as data, or as texts and labels")]
     temporary = None
     if out is None:
         if options.get("resume"):
@@ -62,8 +65,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
         out = os.path.join(temporary, "run")
     config.set("out", path_of(out, "out", "a folder for the run"))
     run = Run._of(os.fspath(out), temporary, kept)
-    if options.get("resume") and kept:
-        run._data = config.get("data")
+    if kept:
+        run._own = config
     try:
         run._result = from_json(_core.train(listener, config))
     finally:
@@ -101,7 +104,8 @@ def evaluate(run: Any, data: Any = None, *, texts: Any = None, labels: Any = Non
     data : a file or folder as `elmo eval` takes it, or a Parquet or an Arrow file: of the run's own data, which it is when
         left out, the rows that were held out; of another without test rows all. Of a table in memory all rows; or, in
         its place,
-    texts, labels : rows in memory, all of which are scored. Scores of what only Python reads are not kept in the run.
+    texts, labels : rows in memory, all of which are scored. Scores of these, and of a given file that only Python reads, are
+        not kept in the run.
     """
     return evaluate_run(run, data, texts, labels, label_names, progress, options)
 

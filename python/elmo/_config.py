@@ -78,14 +78,7 @@ def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _c
         if verb not in verbs[key]:
             raise _core.ConfigError(f"option '{key}' does not belong to {VERBS[verb]}{ADVICE.get(verb + ' ' + key, '')}")
         config.set(key, text_of(key, value))
-    if verb in "pv" and is_zero(options.get("threshold")) and options.get("top") is None:
-        config.set("top", str(MOST_ANSWERS))  # to the library, 0 is no threshold
     return config
-
-
-def is_zero(threshold: Any) -> bool:
-    """A threshold that is given and that every label passes."""
-    return threshold is not None and float(text_of("threshold", threshold)) == 0
 
 
 def document(verb: str, without: tuple[str, ...] = ()) -> Callable[[Documented], Documented]:

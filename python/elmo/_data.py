@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from elmo._config import text_of
-from elmo._core import Config, ConfigError, DataError, Rows, resolve_for_run
+from elmo._core import Config, ConfigError, DataError, Rows, known_path, resolve_for_run
 from elmo._inputs import (BLANKS, Splits, add_table, add_values, column_list, folder_of, has_names, is_matrix, is_path,
                           iterate, module_of, name_of, opened, reader_of, split_columns, stands_for_columns)
 
@@ -135,12 +135,12 @@ def is_rows(validation: Any) -> bool:
 def set_validation(config: Config, validation: Any, beside_memory: bool, label_names: Any = None,
                    labels: Any = None) -> list[Rows]:
     """A share, a file or rows; returns what has to live as long as it is used."""
-    validation = opened(validation)
+    named, validation = name_of_file(validation), opened(validation)
     if is_rows(validation):
         rows, scratch = new_rows(config), Config()
         add_any(rows, validation, config, False, "validation", label_names, labels)
         rows.finish(scratch)
-        config.set("validation", os.path.join(scratch.get("data"), "train.jsonl"))
+        config.set_copy("validation", os.path.join(scratch.get("data"), "train.jsonl"), named)
         return [rows]
     if validation is not None:
         if is_path(validation) and beside_memory and is_table_name(os.fspath(validation)):
@@ -169,7 +169,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         raise ConfigError("expected either data (a path or a table), or texts and labels; found "
                           + ("neither" if data is None else "both"))
     refuse_labels_alone(texts, labels, label_names)
-    data = opened(data)
+    named, data = name_of_file(data), opened(data)
     if label_names is not None:
         label_names = list(iterate(label_names, "label_names", "a name per column"))  # it is read more than once
     kept = set_validation(config, validation, not (data is not None and is_path(data)), label_names, labels)
@@ -193,4 +193,20 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         if config.get("resume") != "true":  # a continued run keeps its own
             config.set("test_share", "0")  # the run remembers that none of its rows were held out
     rows.finish(config)
+    config.set_copy("data", config.get("data"), named)
     return [rows, *kept]
+
+
+def name_of_file(data: Any) -> str:
+    """What a run remembers of data whose rows are copied for a call: a path; nothing of rows from memory."""
+    return os.fspath(data) if is_path(data) else ""
+
+
+def read_again(config: Config) -> list[Rows]:
+    """Of a configuration with the options of a run: copies of the files that only Python reads and that the run was
+    trained on. Nothing where the library reads the run's data itself, or says why it cannot."""
+    data, validation = known_path(config, "data"), known_path(config, "validation")
+    by_python = {path for path in (data, validation) if os.path.exists(path) and not is_path(opened(path))}
+    if data in by_python:
+        return set_data(config, data, None, None, validation=validation if validation in by_python else None)
+    return set_validation(config, validation, False) if validation in by_python else []

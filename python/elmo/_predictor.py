@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence, overload
 import numpy as np
 
 from elmo import _core
-from elmo._config import document, is_zero, make_config, whole_number
-from elmo._inputs import chunks, describe, folder_of, iterate, name_of, path_of, texts_of
+from elmo._config import document, make_config, whole_number
+from elmo._inputs import chunks, describe, folder_of, iterate, listed_names, name_of, path_of, texts_of
 from elmo._listener import LEVELS
 from elmo._result import Result, from_json
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from elmo._options import PredictOptions, TokenizerOptions
+
+
+MOST_SAID = 100  # messages of predictions that are remembered, the last ones, so that they are said once
 
 
 class Prediction(NamedTuple):
@@ -77,7 +80,8 @@ class Answers(Sequence["list[Prediction]"]):
 
         values : or "scores"
         columns : the labels of the columns instead, in their order: label_names of train, or range(n) where the run
-            was trained on a matrix of n columns without names. Answers of other labels are left out.
+            was trained on a matrix of n columns without names. Answers of other labels are left out; columns none of
+            which is a label of the run are an error.
         """
         from scipy.sparse import csr_matrix
         if values not in ("probabilities", "scores"):
@@ -90,8 +94,12 @@ class Answers(Sequence["list[Prediction]"]):
                 if name in place:
                     raise _core.DataError(f"columns: expected every label once, found {name!r} more than once")
                 place[name] = len(place)
-            names = map(self._name, range(self._predictor.num_labels))
+            names = [self._name(label) for label in range(self._predictor.num_labels)]
             pairs = [(label, place[name]) for label, name in enumerate(names) if name in place]
+            if not pairs and isinstance(self._predictor, _core.Predictor):  # a pickle knows the names that it answers with
+                raise _core.DataError(f"columns: expected labels of the run, such as {names[0]!r}, found none of them in "
+                                      f"{listed_names(list(place))}; give label_names of the matrix that trained it, or "
+                                      "run.label_names")
             labels, places = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
             order = csr_matrix((np.ones(len(pairs), dtype=matrix.dtype), (labels, places)),
                                shape=(matrix.shape[1], len(place)))
@@ -116,6 +124,12 @@ class KnownNames(NamedTuple):
 
     def label_name(self, label: int) -> str:
         return self.names.get(label, "")
+
+
+def labels_per_text(top: Any) -> int:
+    if (number := whole_number(top, "top")) < 1:
+        raise _core.ConfigError(f"top: expected 1 or more labels, found {number}")
+    return number
 
 
 def listed(labels: Any, what: str) -> list[str]:
@@ -146,7 +160,7 @@ class Predictor:
         """
         self._run = run  # a temporary run stays while it is used
         self._options = options
-        self._said = getattr(run, "_said", set())
+        self._said = getattr(run, "_said", {})
         self._core = open_run(run, options, labels, without)
         self._log_messages()
 
@@ -161,7 +175,9 @@ class Predictor:
         """What the library had to say, to the logger: once, also where a run is opened for every call."""
         for severity, text in self._core.take_messages():
             if text not in self._said:
-                self._said.add(text)
+                self._said[text] = None
+                while len(self._said) > MOST_SAID:
+                    self._said.pop(next(iter(self._said), text), None)
                 logging.getLogger("elmo").log(LEVELS[severity], _core.in_words_of_python(text))
 
     def predict(self, texts: Any) -> Answers:
@@ -175,7 +191,7 @@ class Predictor:
             offsets.append(part[0][1:] + offsets[-1][-1])
             parts.append(tuple(part[1:]))
         self._log_messages()
-        self._warn_of(cut, sum(map(len, offsets)) - 1)
+        self._warn_of(cut)
         labels, scores, probabilities = (
             np.concatenate([part[i] for part in parts] or [np.zeros(0, kind)])
             for i, kind in enumerate((np.int64, np.float32, np.float32)))
@@ -194,12 +210,10 @@ class Predictor:
             raise _core.DataError(f"vectors: expected a matrix with a row per text, found the shape {matrix.shape}")
         *answers, cut = self._core.predict_vectors(matrix)
         self._log_messages()
-        self._warn_of(cut, len(matrix))
+        self._warn_of(cut)
         return Answers(*answers, self._core)
 
-    def _warn_of(self, cut: int, texts: int) -> None:
-        if is_zero(self._options.get("threshold")) and self._options.get("top") is None:
-            cut = texts if self._core.top < self.num_answers else 0
+    def _warn_of(self, cut: int) -> None:
         if cut > 0:
             found = ("%d %s whose %d best labels are all above the lowest threshold, so that others may be above theirs"
                      if self._options.get("label_thresholds") else "%d %s with %d labels above the threshold, and perhaps more")
@@ -226,7 +240,7 @@ class Predictor:
         """
         if not isinstance(text, str):
             raise _core.DataError(f"text: expected a str, found {describe(text)}")
-        top = None if top is None else whole_number(top, "top")
+        top = None if top is None else labels_per_text(top)
         if top is not None and labels is None and top > self._core.top:
             raise _core.ConfigError(f"top: expected up to {self._core.top} labels, as this Predictor answers with, found {top}; "
                                     f"open it with top={top}")

@@ -8,12 +8,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
-from elmo._config import document, make_config, number, whole_number
-from elmo._data import (has_splits, is_rows, refuse_labels_alone, set_columns_of_run, set_data, set_validation,
-                        set_validation_alone, test_of)
+from elmo._config import document, make_config, number
+from elmo._data import (has_splits, is_rows, read_again, refuse_labels_alone, set_columns_of_run, set_data,
+                        set_validation, set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of
 from elmo._listener import Listener
-from elmo._predictor import Answers, Predictor, open_run
+from elmo._predictor import Answers, Predictor, labels_per_text, open_run
 from elmo._result import Result, from_json
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from elmo._options import CalibrateOptions, EvaluateOptions, ExportOptions, IndexOptions, PredictOptions
+
+
+# What the folder of a run has, also before its first checkpoint; that of a checkpoint has the third.
+PARTS = ("best", "last", "manifest.json", "recipe.toml", "log.jsonl")
 
 
 class Run:
@@ -31,19 +35,21 @@ class Run:
     def __init__(self, path: str | os.PathLike[str]):
         self.path = os.path.abspath(path_of(path, "path", "the folder of a run"))  # also after a change of the working folder
         self._result: Result | None = None
-        self._kept: list[Any] = []  # rows from memory that the run was trained on
-        self._data: str | None = None  # where they are now, of a run that was resumed
+        self._kept: list[Any] = []  # copies of the rows that the run was trained on
+        self._own: _core.Config | None = None  # names them
         self._opened: tuple[Any, _core.Predictor] | None = None
-        self._said: set[str] = set()  # messages of predictions
-        if not os.path.isdir(self.path):
-            raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found nothing")
+        self._said: dict[str, None] = {}  # messages of predictions, the last ones
+        if not any(os.path.exists(os.path.join(self.path, part)) for part in PARTS):
+            found = ("a folder without best, last or manifest.json; name the folder that training wrote" if os.path.isdir(self.path)
+                     else "a file" if os.path.exists(self.path) else "nothing")
+            raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found {found}")
 
     @classmethod
     def _of(cls, path: str, temporary: str | None, kept: list[Any]) -> Run:
         """A run that is being trained; its temporary folder goes when it goes."""
         run = cls.__new__(cls)
-        run.path, run._result, run._kept, run._data, run._opened = os.path.abspath(path), None, kept, None, None
-        run._said = set()
+        run.path, run._result, run._kept, run._own, run._opened = os.path.abspath(path), None, kept, None, None
+        run._said = {}
         if temporary is not None:
             weakref.finalize(run, shutil.rmtree, temporary, ignore_errors=True)
         return run
@@ -62,7 +68,7 @@ class Run:
         if not os.path.isdir(state["path"]):
             raise _core.DataError(f"{state['path']}: expected the folder of a run, found nothing; a pickle holds only its "
                                   "path: save a run in a folder that stays (run.save(folder)), then pickle that")
-        self.__dict__.update(state, _kept=[], _data=None, _opened=None, _said=set())
+        self.__dict__.update(state, _kept=[], _own=None, _opened=None, _said={})
 
     def __fspath__(self) -> str:
         return self.path
@@ -132,7 +138,7 @@ class Run:
 
     def explain(self, text: str, labels: Any = None, top: int | None = None, **options: Unpack[PredictOptions]) -> Result:
         """Which words of a text carried its labels: see Predictor.explain."""
-        if top is not None and labels is None and whole_number(top, "top") > int(_core.Config().get("top")):
+        if top is not None and labels is None and labels_per_text(top) > int(_core.Config().get("top")):
             options["top"] = top  # else what predict opened serves
         return self.predictor(**options).explain(text, labels, top)
 
@@ -171,7 +177,7 @@ class Run:
             kept = set_data(config, data, texts, labels, None, validation, label_names)
         else:
             kept += set_validation(config, validation, False)
-            set_own_data(config, self)
+            kept += set_own_data(config, self, "give them again as texts=… and labels=…, or others as validation=(texts, labels)")
         self._opened = None  # not two models at a time; it would be opened again anyway
         listener = Listener(progress)
         try:
@@ -219,30 +225,54 @@ def names_missing(error: _core.DataError, labels: Any, label_names: Any) -> _cor
     return None
 
 
-def set_own_data(config: _core.Config, run: Any) -> None:
-    """Of a run that was resumed with rows from memory: its files may name where they were the first time."""
-    if (data := getattr(run, "_data", None)) is not None:
-        config.set("data", data)
+def set_own_data(config: _core.Config, run: Any, advice: str) -> list[Any]:
+    """Sets the rows that a run was trained on, where they are copies or only Python reads them; returns what has to live
+    as long as they are used. Otherwise the library takes them from the run."""
+    own, kept = own_data(run), []
+    if own is None:
+        own = _core.resolve_for_run(folder_of(run), config)
+        if has_lost_rows(own):
+            raise _core.DataError(f"{folder_of(run)}: this run was trained on rows from memory, which it does not keep; {advice}")
+        if not (kept := read_again(own)):
+            return []
+    for key in ("data", "format", "validation"):
+        if own.given(key) and not config.given(key):
+            value, original = own.get(key), own.original(key)
+            config.set_copy(key, value, original if original != value else "")
+    return kept
+
+
+def own_data(run: Any) -> _core.Config | None:
+    """What names the copies of a run's rows, where its folder still holds the run that they trained. Of a run that was
+    resumed, it may name copies of the first time, which are gone."""
+    if (own := getattr(run, "_own", None)) is None:
+        return None
+    of_run = _core.resolve_for_run(folder_of(run), _core.Config())
+    return own if of_run.get("data") == own.original("data") or has_lost_rows(of_run) else None
+
+
+def has_lost_rows(of_run: _core.Config) -> bool:
+    """Whether the rows of a run were copied from memory for its training, and are gone."""
+    return _core.is_row_folder(data := of_run.get("data")) and not os.path.exists(data)
 
 
 def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
-                    options: Any) -> list[Any]:
-    """Sets the rows that a run is judged by; returns those from memory, which have to live as long as they are used."""
+                    options: Any, advice: str) -> list[Any]:
+    """Sets the rows that a run is judged by; returns copies, which have to live as long as they are used."""
     refuse_labels_alone(texts, labels, label_names)
-    as_file = is_table_file(data)
+    as_file, path = is_table_file(data), data
     data = opened(data)
-    if texts is None and (data is None or is_path(data)):
-        if data is not None:
-            config.set("data", os.fspath(data))
-        else:
-            set_own_data(config, run)
+    if texts is None and data is None:
+        return set_own_data(config, run, advice)
+    if texts is None and is_path(data):
+        config.set("data", os.fspath(data))
         return []
     if options.get("split") is not None and not as_file:
         raise _core.ConfigError("split: rows from memory have no splits: all of them are scored")
     if data is not None:
         data = test_of(data)
         set_columns_of_run(config, run, data, options)
-    kept = set_data(config, data, texts, labels, label_names=label_names)
+    kept = set_data(config, path if as_file else data, texts, labels, label_names=label_names)
     if not as_file:  # a data set of the given rows only, all of them scored
         config.set("split", "train")
         config.set("test_share", "0")
@@ -262,30 +292,38 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     config = make_config("e", options)
     for key, value in page.items():
         config.set(key, value)
-    kept = set_scored_data(run, config, data, texts, labels, label_names, options)
-    from_file = is_table_file(data)
-    name = os.fspath(data) if from_file else "rows from memory" if kept or (data is None and getattr(run, "_kept", None)) else ""
+    kept = set_scored_data(run, config, data, texts, labels, label_names, options,
+                           "give rows to score that did not train it (texts=… and labels=…), or a file of all of its rows, of "
+                           "which those that it held out are scored")
+    are_given = bool(kept) and not is_table_file(data) and (data is not None or texts is not None)
+    copied, name = _core.is_row_folder(config.get("data")), config.original("data")
     listener = Listener(progress)
     try:
-        result = from_json(call(listener, folder_of(run), config, name, "all rows given" if kept and not from_file else ""))
+        result = from_json(call(listener, folder_of(run), config,
+                                "" if not copied else "rows from memory" if _core.is_row_folder(name) else name,
+                                "all rows given" if are_given else ""))
     except _core.DataError as error:
         raise names_missing(error, labels, label_names) or error from None
     finally:
         listener.close()
+        del kept
     protocol = result["protocol"]
     protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
-    if kept and not from_file:
-        if protocol.get("trained_samples", 0) > 0.05 * protocol["samples"]:
-            listener.logger.warning("%d of %d scored texts trained this run; their scores say little about new texts: "
-                                    "evaluate() without rows scores those that it held out",
-                                    protocol["trained_samples"], protocol["samples"])
+    if are_given and protocol.get("trained_samples", 0) > 0.05 * protocol["samples"]:
+        lost = own_data(run) is None and has_lost_rows(_core.resolve_for_run(folder_of(run), _core.Config()))
+        listener.logger.warning("%d of %d scored texts trained this run; their scores say little about new texts: %s",
+                                protocol["trained_samples"], protocol["samples"],
+                                "score others, or a file of all of its rows, of which those that it held out are scored"
+                                if lost else "evaluate() without rows scores those that it held out")
     return result
 
 
 def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
               options: Any) -> Result:
     config, recall = make_config("n", options), number(recall, "recall")
-    kept = set_scored_data(run, config, data, texts, labels, label_names, options)
+    kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=… and labels=…, 40 at least")
+    if data is None and texts is None and options.get("split") is None:
+        config.set("split", "validation")  # as the library does where it takes them from the run
     if isinstance(run, Run):
         run._opened = None  # as in calibrate
     listener = Listener(progress)

@@ -2,6 +2,7 @@
 // --json.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include "attended.h"
 #include "elmo/elmo.h"
@@ -105,6 +106,9 @@ void bind_calls(nb::module_& module) {
     module.def("plan", &plan_call, nb::arg("listener").none(), config,
                "The memory of a training run, as JSON and as a table.");
     module.def("resolve_for_run", &resolve_for_run, run, config, "The options with those of the run.");
+    module.def(
+        "known_path", &known_path, config, nb::arg("key"),
+        "A path of options with those of a run; \"\" where only the run names it and nobody read it here.");
     module.def("resolve", &resolve_call, config, "The complete configuration that training would use.");
 }
 

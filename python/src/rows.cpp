@@ -81,6 +81,8 @@ void bind_rows(nb::module_& module) {
         .def("name_columns", &Rows::name_columns, nb::arg("text_column"), nb::arg("label_column"),
              "The names that a run remembers; before the first row.")
         .def("finish", &Rows::finish, nb::arg("config"));
+    module.def("is_row_folder", &is_row_folder, nb::arg("path"),
+               "Whether it is the path of a temporary data set.");
 }
 
 }  // namespace elmo::python

@@ -438,6 +438,15 @@ def test_paths_that_are_none(run, texts, labels):
             call()
 
 
+def test_folders_that_are_no_runs(run, tmp_path):
+    (tmp_path / "rows.csv").write_text("text,labels\n")
+    for path, found in ((tmp_path, "a folder without best, last or manifest.json"), (tmp_path / "rows.csv", "a file"),
+                        (tmp_path / "nothing", "nothing")):
+        with pytest.raises(elmo.DataError, match=f"{path}: expected the folder of a run, found {found}"):
+            elmo.Run(path)
+    assert elmo.Run(run.path + "/best").label_names == elmo.Run(run.path).label_names == run.label_names
+
+
 def test_what_was_expected(run, texts, labels, tmp_path):
     pandas, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
     frame = pandas.DataFrame({"text": TEXTS, "m": "a", "n": "b"})
@@ -485,7 +494,7 @@ def test_numbers_that_are_none(run, texts, labels, tmp_path):
     for call, message in ((lambda: run.explain("a", top=2.7), "top: expected a whole number, found 2.7 (float)"),
                           (lambda: run.explain("a", top="2"), "top: expected a whole number, found '2' (str)"),
                           (lambda: run.explain("a", labels=["apple"], top=-1), "top: expected 1 or more labels, found -1"),
-                          (lambda: run.explain("a", top=0), "top: expected 1 to"),
+                          (lambda: run.explain("a", top=0), "top: expected 1 or more"),
                           (lambda: run.index(**rows, recall="x"), "recall: expected a number, found 'x' (str)"),
                           (lambda: elmo.tune(**rows, out=tmp_path / "a", trials="x"), "trials: expected a whole number, found 'x'"),
                           (lambda: elmo.tune(**rows, out=tmp_path / "b", seconds=None), "seconds: expected a number, found None")):

@@ -54,6 +54,12 @@ def test_answers_have_the_columns_of_the_matrix_that_trained(run, texts, labels,
     assert answers.to_csr(columns=names[:2]).shape == (len(texts), 2)
     with pytest.raises(elmo.DataError, match="columns: expected labels, found none"):
         answers.to_csr(columns=[])
+    for columns, found in ((range(9), "'0', '1', '2'"), (["Apple"], "'Apple'")):
+        with pytest.raises(elmo.DataError, match=rf"columns: expected labels of the run, such as 'apple', found none of them in {found}"
+                                                 r".*; give label_names of the matrix that trained it, or run.label_names"):
+            answers.to_csr(columns=columns)
+    few = pickle.loads(pickle.dumps(run.predict(["the red apple"], top=1)))  # which knows its own names only
+    assert few.to_csr(columns=["river"]).shape == (1, 1)
     # Twelve columns, so that their numbers are not in the order of their bytes.
     words = [f"word{chr(97 + i)}" for i in range(12)]
     truth = csr_matrix(np.eye(12, dtype=np.int8)[np.arange(240) % 12])
@@ -260,10 +266,51 @@ def test_calibration_of_a_run_that_was_opened(texts, labels, tmp_path):
     fitted = (tmp_path / "run" / "calibration-best.json").read_bytes()
     (tmp_path / "run" / "calibration-best.json").unlink()
     opened = elmo.Run(tmp_path / "run")
-    with pytest.raises(elmo.DataError, match="give its rows again"):
+    with pytest.raises(elmo.DataError, match="give them again"):
         opened.calibrate()
     opened.calibrate(texts=texts, labels=labels)
     assert (tmp_path / "run" / "calibration-best.json").read_bytes() == fitted
+
+
+def test_thresholds_of_calibrated_probabilities(texts, labels, tmp_path):
+    """Raw probabilities have none, whether the run is calibrated or not."""
+    run = elmo.train(texts=texts, labels=labels, **SMALL)
+    raw = dict(probabilities="raw")
+
+    def said(call):
+        with pytest.raises(elmo.ConfigError) as caught:
+            call()
+        return str(caught.value)
+
+    for calibrated in (False, True):
+        if calibrated:
+            run.calibrate(validation=rows(100, seed=5), label_thresholds=True)
+        for call in (lambda: run.predict(texts, label_thresholds=True, **raw), lambda: run.evaluate(label_thresholds=True, **raw)):
+            assert said(call) == ("label_thresholds: thresholds per label are of calibrated probabilities, found "
+                                  "probabilities='raw'; leave it out, or give threshold")
+        assert said(lambda: run.predict(texts, threshold=-1, **raw)) == (
+            "threshold: -1 is the best one of calibrated probabilities, found probabilities='raw'; leave it out, or give "
+            "another threshold")
+        printed = elmo_program("predict", run.path, "--text", texts[0], "--label-thresholds", "--probabilities", "raw")
+        assert "are of calibrated probabilities, found --probabilities raw; leave it out, or give --threshold" in printed.stderr
+    run.calibrate(validation=rows(100, seed=5))
+    assert "the run has none; call run.calibrate(label_thresholds=True) first" in said(
+        lambda: run.predict(texts, label_thresholds=True))
+
+
+def test_thresholds_of_labels_that_a_new_calibration_drops(texts, labels, caplog):
+    run = elmo.train(texts=texts, labels=labels, **SMALL)
+    new = rows(100, seed=5)
+    with caplog.at_level("WARNING", "elmo"):
+        run.calibrate(validation=new)
+        run.calibrate(validation=new, label_thresholds=True)
+        run.calibrate(validation=new, label_thresholds=True)
+    assert "thresholds" not in caplog.text
+    with caplog.at_level("WARNING", "elmo"):
+        run.calibrate(validation=new)
+    assert "the thresholds per label of the last calibration are dropped; give label_thresholds=True to fit them again" in caplog.text
+    printed = elmo_program("calibrate", run.path)
+    assert "are dropped" not in printed.stderr
 
 
 def test_answers_that_a_threshold_cuts_are_a_warning(caplog):
@@ -305,6 +352,18 @@ def test_messages_of_predictions_go_to_the_logger(texts, labels, tmp_path, caplo
     assert said[2][1].startswith("approximate search: ")
     elmo.Predictor(run.path).predict(["顔"])  # which knows nothing of what was said before
     assert len(caplog.records) == 4
+
+
+def test_messages_that_were_said_are_not_kept_without_end(texts, labels, caplog):
+    """A service may be asked for days, each time with features of another text."""
+    caplog.set_level(logging.WARNING, "elmo")
+    run = elmo.train(texts=texts, labels=labels, encoder="linear", progress=False)
+    caplog.clear()
+    for number in range(150):
+        elmo.Predictor(run, top=1).predict([f"{number}:3 4:5 17:0.2"])
+    assert len(caplog.records) == 150 and len(run._said) <= 100
+    elmo.Predictor(run, top=1).predict(["149:3 4:5 17:0.2"])
+    assert len(caplog.records) == 150
 
 
 def test_tokenizer(run, texts):
@@ -369,6 +428,11 @@ def test_explained_labels_are_all_that_were_asked_for(run, labels):
     program = elmo_program("explain", run.path, "--text", text, "--json", *flags)
     assert [label["name"] for label in json.loads(program.stdout)["labels"]] == expected
     assert len(run.explain(text, top=9).labels) == 9 and len(run.explain(text).labels) == 3
+    for top in (0, -1):
+        for call in (lambda: run.explain(text, top=top), lambda: run.explain(text, asked, top=top),
+                     lambda: elmo.Predictor(run, top=2).explain(text, top=top)):
+            with pytest.raises(elmo.ConfigError, match=f"top: expected 1 or more labels, found {top}$"):
+                call()
     with pytest.raises(elmo.ConfigError, match="top: expected up to 2 labels, as this Predictor.*open it with top=9"):
         elmo.Predictor(run, top=2).explain(text, top=9)
 

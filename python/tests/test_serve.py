@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SMALL, rows
+from conftest import SMALL, elmo_program, rows
 
 import elmo
 
@@ -59,6 +59,30 @@ def test_several_servers_and_python_beside_them(run, texts):
             thread.join()
         assert len(found[one.port]["answers"][0]["labels"]) == 5
         assert len(found[two.port]["answers"][0]["labels"]) == 1
+
+
+def test_a_threshold_of_0_is_one():
+    """As of predict: a request without one is answered with 5 labels."""
+    texts, labels = [f"word{i % 150} n{i}" for i in range(600)], [[f"l{i % 150}"] for i in range(600)]
+    run = elmo.train(texts=texts, labels=labels, encoder="linear", progress=False)
+
+    def answered(server, **body):
+        return len(ask(server, "v1/predict", {"text": texts[0], **body})["answers"][0]["labels"])
+
+    with elmo.serve(run, port=0, threads=1) as server:
+        assert answered(server) == len(run.predict(texts[:1])[0]) == 5
+        assert answered(server, threshold=0) == len(run.predict(texts[:1], threshold=0)[0]) == 100
+        assert answered(server, threshold=0, top=7) == 7
+        tensor = ask(server, f"v2/models/{Path(run.path).name}/infer", {
+            "inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": texts[:1]}], "parameters": {"threshold": 0}})
+        assert tensor["outputs"][0]["shape"] == [1, 100]
+    with elmo.serve(run, port=0, threads=1, threshold=0) as server:
+        assert answered(server) == 100
+    with elmo.serve(run, port=0, threads=1, threshold=0.99) as server:
+        assert answered(server, threshold=0) == 100 > answered(server)
+    for flags, count in (([], 5), (["--threshold", 0], 100), (["--threshold", 0, "--top", 3], 3)):
+        printed = elmo_program("predict", run.path, "--text", texts[0], "--json", *flags)
+        assert len(json.loads(printed.stdout)["labels"]) == count, printed.stderr
 
 
 def test_tokens_and_wait(run):

@@ -130,7 +130,7 @@ std::string toml_string(std::string_view text) {
 }
 
 std::string toml_value(const Config& config, std::string_view key, const OptionMember& member) {
-    std::string text = get_option(config, key);
+    std::string text = original_value(config, key);
     if (std::holds_alternative<std::string Config::*>(member)) return toml_string(text);
     if (const auto* field = std::get_if<std::uint64_t Config::*>(&member))
         return config.*(*field) >> 63 ? toml_string(text) : text;

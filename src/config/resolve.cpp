@@ -184,7 +184,7 @@ Config with_stored_run(const Config& stored, const Config& config) {
     Config result = stored;
     for (const OptionInfo& option : options()) {
         if (!given(config, option.key)) continue;
-        std::string value = get_option(config, option.key);
+        std::string value = original_value(config, option.key);
         const std::string was = get_option(stored, option.key);
         if (option.key == "encoder" && value != was) value = encoder_folder(value);
         if (value == "auto" && is_stored_choice(option.key)) continue;

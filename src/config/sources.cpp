@@ -32,6 +32,19 @@ void mark_option(Config& config, std::string_view key, Origin origin, std::strin
                                     OptionSource{origin, std::move(reason), get_option(config, key)});
 }
 
+void set_copied_path(Config& config, std::string_view key, const std::string& copy,
+                     const std::string& original) {
+    set_option(config, key, copy);
+    mark_option(config, key, Origin::kGiven, "given");
+    config.sources.find(key)->second.original = original;
+}
+
+std::string original_value(const Config& config, std::string_view key) {
+    std::string value = get_option(config, key);
+    const OptionSource* source = source_of(config, key, value);
+    return source == nullptr || source->original.empty() ? value : source->original;
+}
+
 std::vector<OptionReason> explain(const Config& config) {
     std::vector<OptionReason> reasons;
     for (const OptionInfo& option : options())

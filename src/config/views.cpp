@@ -40,6 +40,11 @@ bool is_of_run(const Config& config, OptionKey key) {
            found->second.value == get_option(config, key);
 }
 
+std::string original_of(const Config& config, OptionKey key) {
+    const std::string original = original_value(config, key);
+    return original == get_option(config, key) ? "" : original;
+}
+
 std::vector<std::pair<std::string, std::string>> detected_options(const Config& config) {
     std::vector<std::pair<std::string, std::string>> detected;
     for (const OptionKey key :
@@ -53,7 +58,8 @@ std::vector<std::pair<std::string, std::string>> detected_options(const Config& 
 
 ReadOptions::ReadOptions(const Config& config)
     : data(config.data),
-      data_name(reason_of(config, "data") == kStandardInput ? std::string(kStandardInput) : config.data),
+      data_name(reason_of(config, "data") == kStandardInput ? std::string(kStandardInput)
+                                                            : original_value(config, "data")),
       format(config.format),
       format_given(config.format != "auto" && given(config, "format")),
       cache(config.cache),
@@ -88,6 +94,8 @@ ReadOptions::ReadOptions(const Config& config)
       validation(config.validation),
       seed(config.seed),
       filter(config.filter),
+      data_original(original_of(config, "data")),
+      validation_original(original_of(config, "validation")),
       data_of_run(is_of_run(config, "data")),
       validation_of_run(is_of_run(config, "validation")),
       filter_of_run(is_of_run(config, "filter")),

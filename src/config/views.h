@@ -40,7 +40,7 @@ struct ReadOptions {
     ReadOptions(const Config& config);
 
     std::string data;       // a folder or a file
-    std::string data_name;  // for people: the data, or standard input, which was kept there
+    std::string data_name;  // for people: the data, what it is a copy of, or standard input
     std::string format;     // auto, or the name of a DataFormat
     bool format_given;      // by the call: a run's format is that of its data, not of texts to answer
     std::string cache;      // a folder; "": beside the data, or the user's
@@ -68,6 +68,8 @@ struct ReadOptions {
     std::string validation;     // a share, or a file
     std::uint64_t seed;         // chooses the validation rows
     std::string filter;         // auto, none, or a file
+    // What they are copies of, for the time of a call (set_copied_path); "" where they are what was named.
+    std::string data_original, validation_original;
     // Only the recipe of a run names it: not yet a path that the user wants to be read (known_paths.h).
     bool data_of_run, validation_of_run, filter_of_run;
     SplitChoice split;  // the rows to score, which a filter file is about

@@ -75,6 +75,17 @@ std::span<const std::int64_t> read_counts(const CacheFile& file, std::int64_t nu
     return counts;
 }
 
+// The cache of a copy goes with it: the marks lie where the cache of the original would. Without them a run
+// is told its data again, which is no reason to stop.
+void mark_originals(const fs::path& folder, const ReadOptions& reading) {
+    const std::string& data = reading.data_original;
+    if (data.empty() && reading.validation_original.empty()) return;
+    try {
+        mark_known_originals(data.empty() ? folder : cache_folder(reading.cache, data), reading);
+    } catch (const Error&) {
+    }
+}
+
 }  // namespace
 
 void Dataset::Impl::open_labels(const Context& context, const ReadOptions& reading) {
@@ -83,6 +94,7 @@ void Dataset::Impl::open_labels(const Context& context, const ReadOptions& readi
     say_detected(context, layout);
     folder = cache_folder(reading.cache, layout.data);
     mark_known_paths(folder, reading);
+    mark_originals(folder, reading);
     labels = open_label_cache(context, reading, layout, folder);
     num_labels = -1;
     std::string first;

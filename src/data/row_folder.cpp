@@ -10,6 +10,7 @@
 #include "formats/json_text.h"
 #include "io/file_error.h"
 #include "io/output_file.h"
+#include "sources/known_paths.h"
 #include "sources/tables/label_fields.h"
 
 namespace elmo {
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 fs::path temporary_folder() {
-    std::string pattern = (fs::temp_directory_path() / "elmo-rows-XXXXXX").string();
+    std::string pattern = (fs::temp_directory_path() / fmt::format("{}XXXXXX", kRowsPrefix)).string();
     if (mkdtemp(pattern.data()) == nullptr) throw_file_error(pattern, "create");
     return pattern;
 }
@@ -88,6 +89,10 @@ struct RowFolder::Impl {
     Columns columns;
     Part train{"train.jsonl", {}}, test{"test.jsonl", {}};
 };
+
+bool is_row_folder(const std::string& path) {
+    return fs::path(path).filename().string().starts_with(kRowsPrefix);
+}
 
 RowFolder::RowFolder() : impl_(std::make_unique<Impl>()) {
     impl_->folder = temporary_folder();

@@ -7,6 +7,7 @@
 #include "base/text_util.h"
 #include "elmo/calibrate.h"
 #include "elmo/context.h"
+#include "elmo/error.h"
 #include "elmo/resolve.h"
 #include "io/links.h"
 #include "metrics/label_thresholds.h"
@@ -56,6 +57,17 @@ void require_halves(const std::string& run, std::int64_t rows, const std::vector
             fmt::format("{}: calibration expected right and wrong answers in each half of the validation "
                         "texts, found {} right and {} wrong ones in a half of {}; {}",
                         run, right, wrong, counted((rows + 1 - half) / 2, "text"), kMoreRows));
+    }
+}
+
+// Whether the calibration that is there has thresholds per label. One that cannot be used has nothing to
+// lose.
+bool has_label_thresholds(const Context& context, const Checkpoint& checkpoint) {
+    try {
+        const auto stored = read_calibration(context.with_sinks(silent()), checkpoint);
+        return stored && stored->label_thresholds;
+    } catch (const Error&) {
+        return false;
     }
 }
 
@@ -125,6 +137,10 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
         result.error_raw += share * raw.error;
         result.error += share * after.error;
     }
+    if (!config.label_thresholds && has_label_thresholds(context, scored.checkpoint()))
+        context.warning(
+            "the thresholds per label of the last calibration are dropped; give --label-thresholds to fit "
+            "them again");
     write_calibration(scored.checkpoint(), result);
     return result;
 }

@@ -147,10 +147,10 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
 }
 
 DetailedEvaluation evaluate_run(const Context& context, const std::string& run, const Config& given,
-                                const RowsName& rows) {
+                                const RowsName& rows, const std::string& called) {
     Checkpoint checkpoint(run, given.checkpoint);
     const auto threshold = scoring_threshold(context, given, checkpoint);
-    ScoredRun scored(context, run, std::move(checkpoint), given);
+    ScoredRun scored(context, run, std::move(checkpoint), given, called);
     const Config& config = scored.config();
     const RunState& state = scored.checkpoint().state();
     const std::int64_t num_rows = scored.num_rows(), num_labels = scored.num_labels();
@@ -212,7 +212,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
 }  // namespace
 
 DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::string& run,
-                                      const Config& given, const RowsName& rows) {
+                                      const Config& given, const RowsName& rows, const std::string& called) {
     Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
     check_ready(config);
     const Context context = given_context.with_threads(config.threads);
@@ -221,7 +221,7 @@ DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::s
         return {};
     }
     if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
-    return config.predictions.empty() ? evaluate_run(context, run, config, rows)
+    return config.predictions.empty() ? evaluate_run(context, run, config, rows, called)
                                       : evaluate_predictions(context, config, rows);
 }
 

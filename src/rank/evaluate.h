@@ -8,6 +8,7 @@
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/evaluation.h"
+#include "rank/scored_run.h"
 
 namespace elmo {
 
@@ -16,9 +17,9 @@ struct DetailedEvaluation {
     std::vector<std::vector<double>> replicates;  // of each score; see Bootstrap::replicate_scores
     std::uint64_t rows_hash = 0;                  // of the rows and how many labels each has
 };
-// As evaluate(), but keeps nothing.
+// As evaluate(), but keeps nothing. Messages call the run `called`.
 DetailedEvaluation evaluate_in_detail(const Context& context, const std::string& run, const Config& config,
-                                      const RowsName& rows = {});
+                                      const RowsName& rows = {}, const std::string& called = kThisRun);
 // Appends the scores to the file that keeps those of the run.
 void keep_scores(const Context& context, const std::string& run, const Config& config, Evaluation evaluation);
 

@@ -194,7 +194,7 @@ struct Predictor::Impl {
             auto ranked = ranker.rank(stage(inputs, first, count), ranker.most_ranked());
             for (std::size_t i = 0; i < ranked.size(); ++i) {
                 result[first + i] = answer(ranked[i], scope.dropped, config.top, cuts);
-                if (cuts.lowest() > 0 && !given_top && config.top < scope.answers() &&
+                if (cuts_at_all && !given_top && config.top < scope.answers() &&
                     may_have_more(ranked[i], config.top, platt, cuts))
                     ++cut;
             }
@@ -289,7 +289,7 @@ struct Predictor::Impl {
     std::optional<Calibration> stored;
     Platt platt;
     LabelCuts cuts;
-    bool given_top = given(config, "top");
+    bool given_top = given(config, "top"), cuts_at_all = has_threshold(config);
     std::int64_t cut = 0;  // texts that may have more labels above the threshold than were ranked
     LabelRanker ranker;
     Context context;
@@ -304,7 +304,7 @@ struct Predictor::Impl {
 
 Config resolve_prediction(const Config& config) {
     Config result = config;
-    if ((config.threshold != 0 || config.label_thresholds) && !given(config, "top"))
+    if (has_threshold(config) && !given(config, "top"))
         choose_option(result, "top", &Config::top, kMostAnswers,
                       "all labels above the threshold, up to this number");
     return result;

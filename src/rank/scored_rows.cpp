@@ -32,9 +32,15 @@ bool have_equal_bytes(const fs::path& a, const fs::path& b) {
     return fs::file_size(a, error) == fs::file_size(b, error) && !error && hash_file(a) == hash_file(b);
 }
 
+// Whether the data is what the run names, or a copy for the time of a call of what it names.
+bool is_named_by_run(const Config& config, const Config& of_run) {
+    std::error_code error;
+    return fs::equivalent(original_value(config, "data"), of_run.data, error);
+}
+
 bool is_own_data(const Layout& layout, const Config& config, const Config& of_run) {
     std::error_code error;
-    if (fs::equivalent(config.data, of_run.data, error)) return true;
+    if (is_named_by_run(config, of_run)) return true;
     std::optional<Layout> own;
     try {
         own = files_with_nothing_held_out(of_run);
@@ -60,8 +66,7 @@ std::string advice(const ReadOptions& reading, const Dataset& dataset, SplitName
 // A copy of the run's training file without the test rows that it had beside it. The run's own data has none
 // if they were never there, or are gone: then rows to score are asked for.
 bool is_copy_without_test_rows(const Config& config, const Config& of_run) {
-    std::error_code error;
-    return !fs::equivalent(config.data, of_run.data, error) && rows_of(config).test.labels.empty();
+    return !is_named_by_run(config, of_run) && rows_of(config).test.labels.empty();
 }
 
 Config with_nothing_held_out(Config config) {
@@ -113,7 +118,7 @@ Config with_all_rows(Config config, const std::string& reason) {
 bool is_runs_own_split(const Config& config, const Config& of_run) {
     for (const OptionKey key :
          {OptionKey("test_share"), OptionKey("validation"), OptionKey("seed"), OptionKey("equal_texts")})
-        if (get_option(config, key) != get_option(of_run, key)) return false;
+        if (original_value(config, key) != get_option(of_run, key)) return false;
     return config.split != "all" && is_own_data(files_with_nothing_held_out(config), config, of_run);
 }
 
@@ -159,7 +164,7 @@ std::vector<ScoredRows> choose_rows(const ReadOptions& reading, const Dataset& d
     }
     std::erase_if(parts, [](const ScoredRows& part) { return part.rows.empty(); });
     if (parts.empty())
-        throw DataError(fmt::format("{}: expected {} rows to score, found none; {}", reading.data,
+        throw DataError(fmt::format("{}: expected {} rows to score, found none; {}", reading.data_name,
                                     name_of(asked), advice(reading, dataset, asked)));
     return parts;
 }

@@ -128,8 +128,9 @@ Context warnings_only(const Context& context) {
 }  // namespace
 
 ScoredRun::ScoredRun(const Context& context, const std::string& run, Checkpoint checkpoint,
-                     const Config& given)
+                     const Config& given, std::string called)
     : context_(context),
+      called_(std::move(called)),
       checkpoint_(std::move(checkpoint)),
       spec_(stored_encoder(checkpoint_)),
       tokenizer_(tokenizer_of(checkpoint_)),
@@ -159,10 +160,9 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     const Split& all = dataset_.train();
     const auto score = [&](std::vector<std::int64_t> rows, const std::string& which,
                            const std::string& reason) {
-        context_.info(
-            fmt::format("{}: {} of {} texts trained this run: {} are scored (--split all scores all)",
-                        config_.data, with_commas(trained_rows_), with_commas(num_rows()),
-                        fmt::format(fmt::runtime(which), with_commas(std::ssize(rows)))));
+        context_.info(fmt::format("{}: {} of {} texts trained {}: {} are scored (--split all scores all)",
+                                  config_.data, with_commas(trained_rows_), with_commas(num_rows()), called_,
+                                  fmt::format(fmt::runtime(which), with_commas(std::ssize(rows)))));
         // Of the whole data, where no label is left out because only rows of this part have it.
         parts_ = {{&all, SplitName::kTrain, std::move(rows)}};
         choose_option(config_, "split", &Config::split, std::string("test"), reason);
@@ -213,17 +213,17 @@ void ScoredRun::choose_parts(const Config& given) {
         context_.warning(fmt::format("{}: {}", scored_data(), line));
     if (are_held_out_otherwise(config_, of_run))
         context_.warning(fmt::format(
-            "{}: the {} rows of this run were held out by the text of --text-column {}; those held out by "
+            "{}: the {} rows of {} were held out by the text of --text-column {}; those held out by "
             "the text of {} may have trained it: leave --text-column out, or score a file that did not",
-            config_.data, config_.split, of_run.text_column, config_.text_column));
+            config_.data, config_.split, called_, of_run.text_column, config_.text_column));
     const double too_many = held_out_ || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
-        context_.warning(fmt::format(
-            "{}: {} of {} scored texts trained this run; their scores say little about new texts{}",
-            scored_data(), with_commas(trained_rows_), with_commas(num_rows()),
-            ReadOptions(given).test_share_given && scored_data() == config_.data
-                ? ": leave --test-share out to score those that it held out"
-                : ""));
+        context_.warning(
+            fmt::format("{}: {} of {} scored texts trained {}; their scores say little about new texts{}",
+                        scored_data(), with_commas(trained_rows_), with_commas(num_rows()), called_,
+                        ReadOptions(given).test_share_given && scored_data() == config_.data
+                            ? ": leave --test-share out to score those that it held out"
+                            : ""));
 }
 
 // As where a file holds rows out itself: its counts are of the other rows, and labels that neither these nor

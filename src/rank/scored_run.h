@@ -29,6 +29,9 @@ struct ScoredRow {
 };
 using TakeScored = std::function<void(const ScoredRow& row, std::vector<ScoredLabel>& ranked)>;
 
+// What messages call a run that is the only one.
+inline constexpr const char* kThisRun = "this run";
+
 class ScoredRun {
   public:
     // Opens checkpoint and data. Reading options that are not given come from the run. If the labels differ
@@ -36,8 +39,10 @@ class ScoredRun {
     // match. Rows that trained the run are noticed by their texts and reported.
     ScoredRun(const Context& context, const std::string& run, const Config& given)
         : ScoredRun(context, run, Checkpoint(run, given.checkpoint), given) {}
-    // Of a checkpoint that is open, for what can be refused before the data are read.
-    ScoredRun(const Context& context, const std::string& run, Checkpoint checkpoint, const Config& given);
+    // Of a checkpoint that is open, for what can be refused before the data are read. Messages call the run
+    // `called`.
+    ScoredRun(const Context& context, const std::string& run, Checkpoint checkpoint, const Config& given,
+              std::string called = kThisRun);
     ScoredRun(const ScoredRun&) = delete;
     ScoredRun& operator=(const ScoredRun&) = delete;
 
@@ -67,6 +72,7 @@ class ScoredRun {
 
   private:
     Context context_;
+    std::string called_;
     Checkpoint checkpoint_;
     EncoderSpec spec_;
     std::unique_ptr<Tokenizer> tokenizer_;

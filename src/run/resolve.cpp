@@ -201,4 +201,11 @@ Config resolve_for_run(const std::string& run, const Config& config) {
     return with_usual_numbers(config);
 }
 
+std::string known_path(const Config& resolved, std::string_view key) {
+    const ReadOptions reading(resolved);
+    const std::string path = get_option(resolved, key);
+    const bool of_run = key == "data" ? reading.data_of_run : reading.validation_of_run;
+    return of_run && !is_known_path(reading, path) ? "" : path;
+}
+
 }  // namespace elmo

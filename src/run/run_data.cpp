@@ -247,7 +247,7 @@ std::int64_t RunData::kept_vector_bytes() const {
 }
 
 bool RunData::is_other_path() const {
-    return !data_of_run_.empty() && config_.data != data_of_run_;
+    return !data_of_run_.empty() && original_value(config_, "data") != data_of_run_;
 }
 
 std::string RunData::data_advice() const {

@@ -298,8 +298,7 @@ void explain_all(const TextsRequest& request, Question& question) {
 Question Api::question_of(const TextsRequest& request, const LoadedRun& run, std::int64_t top) const {
     Question question;
     question.threshold = request.threshold.value_or(config_.threshold);
-    question.top =
-        request.top.value_or(request.threshold.value_or(0) != 0 && !given(config_, "top") ? kMostTop : top);
+    question.top = request.top.value_or(request.threshold && !given(config_, "top") ? kMostTop : top);
     if (!request.labels.empty()) question.labels = run.predictor.find_labels(request.labels, "labels");
     if (!request.without.empty()) question.without = run.predictor.find_labels(request.without, "without");
     return question;

@@ -147,6 +147,15 @@ void refuse_foreign_file(const fs::path& file) {
     refuse_foreign_bytes(first, file);
 }
 
+bool is_foreign_file(const fs::path& file) {
+    try {
+        refuse_foreign_file(file);
+    } catch (const DataError&) {
+        return true;
+    }
+    return false;
+}
+
 void refuse_foreign_folder(const fs::path& folder) {
     const auto is_there = [&](const char* name) {
         std::error_code error;

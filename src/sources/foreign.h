@@ -16,6 +16,9 @@ std::string name_in_command(const std::string& name, const char* instead);
 // pass.
 void refuse_foreign_file(const std::filesystem::path& file);
 
+// Whether it is one of them.
+bool is_foreign_file(const std::filesystem::path& file);
+
 // The same by the first line of what was unpacked or came by standard input; also for a tar archive and any
 // other bytes that are no text.
 void refuse_foreign_line(std::string_view line, const std::filesystem::path& file);

@@ -65,6 +65,16 @@ std::vector<std::string> marks_of(const fs::path& path, bool make_secret) {
     return marks;
 }
 
+void mark_path(const fs::path& folder, const fs::path& path) {
+    if (path.empty()) return;
+    for (const std::string& mark : marks_of(path, true)) {
+        const fs::path file = folder / mark;
+        const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (descriptor < 0) throw_file_error(file, "create");
+        ::close(descriptor);
+    }
+}
+
 }  // namespace
 
 fs::path user_cache() {
@@ -87,17 +97,14 @@ std::vector<fs::path> cache_places(const std::string& configured, const fs::path
 }
 
 void mark_known_paths(const fs::path& cache_folder, const ReadOptions& reading) {
-    std::vector<fs::path> paths = {reading.data, parse_validation(reading).file};
-    if (reading.filter != "auto" && reading.filter != "none") paths.push_back(reading.filter);
-    for (const fs::path& path : paths) {
-        if (path.empty()) continue;
-        for (const std::string& mark : marks_of(path, true)) {
-            const fs::path file = cache_folder / mark;
-            const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-            if (descriptor < 0) throw_file_error(file, "create");
-            ::close(descriptor);
-        }
-    }
+    mark_path(cache_folder, reading.data);
+    mark_path(cache_folder, parse_validation(reading).file);
+    if (reading.filter != "auto" && reading.filter != "none") mark_path(cache_folder, reading.filter);
+}
+
+void mark_known_originals(const fs::path& cache_folder, const ReadOptions& reading) {
+    mark_path(cache_folder, reading.data_original);
+    mark_path(cache_folder, reading.validation_original);
 }
 
 bool is_known_path(const ReadOptions& reading, const std::string& path) {
@@ -115,11 +122,15 @@ void require_known_path(const ReadOptions& reading, const std::string& path, boo
                         const std::string& key) {
     if (!of_run || is_known_path(reading, path)) return;
     std::error_code error;
-    if (key == "data" && !fs::exists(path, error))
+    const bool is_gone = !fs::exists(path, error);
+    if (key == "data" && is_gone && fs::path(path).filename().string().starts_with(kRowsPrefix))
         throw DataError(
-            fmt::format("{}: no such file or folder, but the run was trained on it; name the data, "
-                        "or give its rows again if they came from memory",
+            fmt::format("{}: the run was trained on rows from memory, which are gone; write them, or "
+                        "others, to a file and name it with --data",
                         path));
+    if (key == "data" && is_gone)
+        throw DataError(
+            fmt::format("{}: no such file or folder, but the run was trained on it; name the data", path));
     // Where a blank stands, the rest would be more flags.
     const std::string shown = path.find(' ') == path.npos ? name_in_command(path, "PATH") : "PATH";
     throw ConfigError(fmt::format(

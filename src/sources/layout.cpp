@@ -390,11 +390,27 @@ void find_raw_files(const ReadOptions& reading, Layout& layout) {
     if (reading.label_separator_open || reading.label_separator_of_run) layout.cells.separator = " ";
 }
 
+// DataError for data that elmo does not read, which of a run that was trained in Python may be what Python
+// reads.
+void refuse_foreign(const ReadOptions& reading, const fs::path& data) {
+    try {
+        fs::is_directory(data) ? refuse_foreign_folder(data) : refuse_foreign_file(data);
+    } catch (const DataError& error) {
+        if (!reading.data_of_run) throw;
+        throw DataError(fmt::format(
+            "{}, and name what that writes with --data; the run was trained on it in Python, which reads it "
+            "as it is",
+            error.what()));
+    }
+}
+
 void find_one_file(const ReadOptions& reading, Layout& layout) {
     const fs::path train = fs::is_directory(layout.data) ? training_file(layout.data) : layout.data;
-    if (train.empty())
+    if (train.empty()) {
+        if (reading.data_of_run) refuse_foreign(reading, layout.data);
         throw DataError(fmt::format("{}: expected a file named like train.{}, found none",
                                     layout.data.string(), name_of(layout.format)));
+    }
     layout.train = {train, train, {}};
     if (const fs::path test = test_beside(train); !test.empty()) {
         layout.test = {test, test, {}};
@@ -455,6 +471,16 @@ void refuse_columns(const ReadOptions& reading, const Layout& layout) {
     if (!json && reading.label_column_given) refuse("label_column", "columns");
 }
 
+// ConfigError for one column that is to hold both texts and labels.
+void refuse_same_column(const Layout& layout) {
+    if (!is_table(layout.format) && layout.format != DataFormat::kJsonl) return;
+    if (std::ranges::count(layout.text_columns, layout.label_column) > 0)
+        throw ConfigError(
+            fmt::format("label_column: expected another column than those of --text-column, found '{}' in "
+                        "both; name the column of the labels with --label-column",
+                        quoted(layout.label_column)));
+}
+
 LabelCells label_cells(const ReadOptions& reading) {
     LabelCells cells;
     cells.lists = reading.label_separator == "list";
@@ -507,7 +533,7 @@ Layout find_layout(const ReadOptions& reading) {
         layout.format = format_named(reading.format);
     else
         layout.format = is_folder ? format_of_folder(layout.data) : detect_format(layout.data);
-    if (!is_folder) refuse_foreign_file(layout.data);
+    if (!is_folder) refuse_foreign(reading, layout.data);
     if (!is_folder && !is_one_file(layout.format))
         throw DataError(fmt::format("{}: expected a folder, found a file", reading.data));
 
@@ -535,6 +561,7 @@ Layout find_layout(const ReadOptions& reading) {
             {}};
     find_filters(reading, layout);
     if (is_table(layout.format) || layout.format == DataFormat::kJsonl) settle_reading(reading, layout);
+    refuse_same_column(layout);
     refuse_columns_in_one_object(layout);
     note_unused_share(reading, layout);
     return layout;
@@ -550,8 +577,11 @@ Validation parse_validation(const ReadOptions& reading) {
     // Rows that are not asked for need not be there.
     const bool asked = reading.split != SplitChoice::kTest && reading.split != SplitChoice::kTrain;
     const bool there = is_file(text);
-    if (reading.validation_of_run && !asked && (!there || !is_known_path(reading, text))) return {};
+    if (reading.validation_of_run && !asked &&
+        (!there || !is_known_path(reading, text) || is_foreign_file(text)))
+        return {};
     require_known_path(reading, text, reading.validation_of_run, "validation");
+    if (there && reading.validation_of_run) refuse_foreign_file(text);
     if (!there)
         throw ConfigError(fmt::format(
             "validation: expected a share from 0 to below 1, or a file, found '{}'{}", quoted(text),

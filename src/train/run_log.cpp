@@ -10,7 +10,8 @@ namespace elmo {
 
 nlohmann::ordered_json values_json(const Config& config) {
     nlohmann::ordered_json json;
-    for (const OptionInfo& option : options()) json[std::string(option.key)] = get_option(config, option.key);
+    for (const OptionInfo& option : options())
+        json[std::string(option.key)] = original_value(config, option.key);
     return json;
 }
 

@@ -681,6 +681,11 @@ TEST_F(FirstUse, AComparisonNamesTheRunAndOnlyFlagsThatWereGiven) {
     const Outcome given = run_elmo({"eval", first, second, train, "--test-share", "0.2"});
     expect_success(given);
     EXPECT_TRUE(contains(given.err, "--test-share 0.2 has no part in this")) << given.err;
+    // Names of files stay what they are.
+    const std::string same = folder_.write("what trained this run.csv", csv_rows(380, 450));
+    const Outcome named = run_elmo({"eval", first, second, same, "--split", "all"});
+    expect_success(named);
+    EXPECT_TRUE(contains(named.err, same + ": 70 of 70 scored texts trained " + second + ";")) << named.err;
     expect_failure(run_elmo({"eval", first, second, train, "--label-thresholds"}), 2,
                    {first + ": label_thresholds: the run has none"});
 }

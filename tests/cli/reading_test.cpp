@@ -1,5 +1,6 @@
 // Reading what people have, as they type it: what is said, what a run keeps of it, standard input, and what
 // data inspect shows.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,6 +51,24 @@ TEST(Reading, ARunKeepsWhatWasDetected) {
     expect_success(scored);
     expect_success(run_elmo({"predict", folder.text("run"), few, "--quiet"}));
     expect_success(run_elmo({"train", "--out", folder.text("run"), "--resume", "--quiet"}));
+}
+
+TEST(Reading, OneColumnForTextsAndLabelsIsRefused) {
+    const TempFolder folder;
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += fmt::format("{{\"text\": \"row {}\", \"tags\": [\"a\"]}}\n", i);
+    const std::string csv = folder.write("rows.csv", rows_with("text,tags\n", ";")),
+                      jsonl = folder.write("rows.jsonl", lines);
+    for (const std::string& data : {csv, jsonl})
+        for (const auto& [text, labels] :
+             {std::pair("text", "text"), {"tags", "tags"}, {"text+tags", "tags"}})
+            for (const Words& verb :
+                 {Words{"train", data, "--out", folder.text("run")}, {"data", "inspect", data}})
+                expect_failure(
+                    run_elmo(verb + Words{"--text-column", text, "--label-column", labels}), 2,
+                    {fmt::format("label_column: expected another column than those of --text-column, "
+                                 "found '{}' in both; name the column of the labels",
+                                 labels)});
 }
 
 // Texts of which the run's tokenizer knows nothing are alike to it, but not the same.

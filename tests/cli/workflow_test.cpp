@@ -408,6 +408,23 @@ TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
     EXPECT_TRUE(contains(scored.out, "labels have their own")) << scored.out;
     expect_failure(run_elmo({"predict", out, "--label-thresholds", "--threshold", "0.2"}, "x\n"), 2,
                    {"leave --threshold out"});
+    // Raw probabilities have neither.
+    const Words raw = {"--probabilities", "raw"};
+    for (const char* verb : {"predict", "eval"}) {
+        expect_failure(run_elmo(Words{verb, out, "--label-thresholds"} + raw, "x\n"), 2,
+                       {"label_thresholds: thresholds per label are of calibrated probabilities, found "
+                        "--probabilities raw; leave it out, or give --threshold"});
+        expect_failure(run_elmo(Words{verb, out, "--threshold", "-1"} + raw, "x\n"), 2,
+                       {"threshold: -1 is the best one of calibrated probabilities, found --probabilities "
+                        "raw; leave it out, or give another threshold"});
+    }
+    // They go with the calibration that had them, not in silence.
+    const std::string dropped =
+        "the thresholds per label of the last calibration are dropped; give "
+        "--label-thresholds to fit them again";
+    EXPECT_FALSE(contains(run_elmo({"calibrate", out, "--label-thresholds"}).err, "dropped"));
+    EXPECT_TRUE(contains(run_elmo({"calibrate", out, "--quiet"}).err, dropped));
+    EXPECT_FALSE(contains(run_elmo({"calibrate", out}).err, "dropped"));
 }
 
 TEST_F(Workflow, LabelsAreAddedAndRemoved) {

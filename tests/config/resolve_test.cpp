@@ -32,6 +32,24 @@ TEST(RunRecipe, OneOfBeforeEqualTextsWentTogetherKeepsThemApart) {
     EXPECT_EQ(with_stored_run(earlier, Config()).equal_texts, "apart");
 }
 
+TEST(RunRecipe, KeepsTheOriginalOfACopiedPath) {
+    Config config;
+    set_copied_path(config, "validation", "/tmp/copy/train.jsonl", "held.parquet");
+    EXPECT_TRUE(given(config, "validation"));
+    EXPECT_EQ(config.validation, "/tmp/copy/train.jsonl");
+    const Config run = parse_run_recipe(to_recipe(config), "recipe.toml");
+    EXPECT_EQ(run.validation, "held.parquet");
+    // A continued run takes the copy: it is what the run names.
+    const Config continued = with_stored_run(run, config);
+    EXPECT_EQ(continued.validation, "/tmp/copy/train.jsonl");
+    EXPECT_EQ(original_value(continued, "validation"), "held.parquet");
+    set_option(config, "validation", "0.1");
+    EXPECT_EQ(original_value(config, "validation"), "0.1");
+    EXPECT_THROW(with_stored_run(run, config), ConfigError);
+    config.data = "rows.csv";
+    EXPECT_EQ(original_value(config, "data"), "rows.csv");
+}
+
 TEST(RunRecipe, OneOfBeforeStateHad8BitsKeepsAllOfThem) {
     const Config earlier = parse_run_recipe("seed = 7\n", "recipe.toml");
     EXPECT_EQ(earlier.encoder_state, "full");

@@ -184,6 +184,9 @@ TEST_F(Answers, KeepToThresholdAndLabels) {
                 EXPECT_EQ(reply["answers"][i]["labels"], Json::parse(labels_json(wanted[i]))) << body;
         };
         check(texts_body(texts, {{"threshold", 0.05}}), expected(run, 100, 0.05));
+        check(texts_body(texts, {{"threshold", 0}}), expected(run, 100));
+        check(texts_body(texts, {{"threshold", 0}, {"top", 2}}), expected(run, 2));
+        check(texts_body(texts, Json::object()), expected(run, 5));
         const LabelScope among{.label_list = {"kind 30", "7", "2", "36", "3"}};
         check(texts_body(texts, {{"labels", {"kind 30", "7", 2, 36, 3}}, {"top", 4}}),
               expected(run, 4, 0, among));

@@ -3,6 +3,8 @@
 #include <cstdlib>
 
 #include "data/test_folder.h"
+#include "elmo/config.h"
+#include "elmo/error.h"
 
 namespace elmo {
 namespace {
@@ -34,6 +36,35 @@ TEST_F(KnownPaths, AreThoseThatWereRead) {
     mark_known_paths(folder_ / "cache", reading_of(one));
     EXPECT_TRUE(is_known_path(reading_of(one), one.string()));
     EXPECT_FALSE(is_known_path(reading_of(one), other.string()));
+}
+
+// What a run will name is the original; the copy goes with the call.
+TEST_F(KnownPaths, AreWhatCopiesAreOf) {
+    const fs::path table = write("rows.parquet", "PAR1"), copy = write("copy.jsonl", "{}\n");
+    Config config;
+    set_copied_path(config, "data", copy.string(), table.string());
+    config.cache = (folder_ / "cache").string();
+    mark_known_paths(folder_ / "cache", config);
+    EXPECT_FALSE(is_known_path(reading_of(table), table.string()));
+    mark_known_originals(folder_ / "cache", config);
+    EXPECT_TRUE(is_known_path(reading_of(table), table.string()));
+}
+
+TEST_F(KnownPaths, RowsFromMemoryThatAreGoneAreNamedSo) {
+    const auto said = [&](const std::string& path) -> std::string {
+        try {
+            require_known_path(reading_of(path), path, true, "data");
+        } catch (const DataError& error) {
+            return error.what();
+        }
+        return "nothing";
+    };
+    EXPECT_EQ(
+        said("/none/elmo-rows-aB3dE6"),
+        "/none/elmo-rows-aB3dE6: the run was trained on rows from memory, which are gone; write them, or "
+        "others, to a file and name it with --data");
+    EXPECT_EQ(said("/none/rows.csv"),
+              "/none/rows.csv: no such file or folder, but the run was trained on it; name the data");
 }
 
 // A number of a file alone can be guessed: whoever makes a cache could make marks for many.

@@ -59,18 +59,6 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
         config.data, first, second));
 }
 
-// Messages say "this run" of the one that is scored: here there are two.
-Context naming(const Context& context, const std::string& run) {
-    Sinks sinks = context.sinks();
-    sinks.message = [message = sinks.message, run](Severity severity, std::string_view text) {
-        constexpr std::string_view kThis = "this run";
-        std::string named(text);
-        if (const std::size_t at = named.find(kThis); at != named.npos) named.replace(at, kThis.size(), run);
-        if (message) message(severity, named);
-    };
-    return context.with_sinks(std::move(sinks));
-}
-
 // Reads the data as both runs do, before one of them is ranked: the other may not be able to, or have no
 // threshold.
 void require_readable(const Context& context, const std::string& first, const std::string& second,
@@ -87,10 +75,9 @@ void require_readable(const Context& context, const std::string& first, const st
     };
     require_threshold(first, as_first, one);
     require_threshold(second, as_second, other);
-    const std::int64_t of_first =
-        ScoredRun(naming(context, first), first, std::move(one), as_first).num_rows();
-    const std::int64_t of_second =
-        ScoredRun(naming(context, second), second, std::move(other), as_second).num_rows();
+    // Messages name the run that they are about: there are two.
+    const std::int64_t of_first = ScoredRun(context, first, std::move(one), as_first, first).num_rows();
+    const std::int64_t of_second = ScoredRun(context, second, std::move(other), as_second, second).num_rows();
     if (of_first != of_second) refuse_other_rows(config, of_first, of_second);
 }
 
@@ -102,8 +89,8 @@ Comparison compare(const Context& given_context, const std::string& first, const
     const Context context = with_said_once(given_context, "");  // both read the same data
     const Config config = with_shared_rows(given, first, second);
     require_readable(context, first, second, config);
-    const DetailedEvaluation a = evaluate_in_detail(naming(context, first), first, config),
-                             b = evaluate_in_detail(naming(context, second), second, config);
+    const DetailedEvaluation a = evaluate_in_detail(context, first, config, {}, first),
+                             b = evaluate_in_detail(context, second, config, {}, second);
     if (a.rows_hash != b.rows_hash)
         refuse_other_rows(config, a.evaluation.num_samples, b.evaluation.num_samples);
     keep_scores(context, first, config, a.evaluation);

@@ -39,13 +39,23 @@ bool may_have_more(std::span<const ScoredLabel> ranked, std::int64_t depth, cons
     return std::ssize(ranked) == depth && platt.probability(ranked.back().score) >= cuts.lowest();
 }
 
+bool has_threshold(const Config& config) {
+    if (config.threshold != 0 || config.label_thresholds) return true;
+    const auto found = config.sources.find("threshold");
+    return found != config.sources.end() && found->second.origin == Origin::kGiven &&
+           found->second.value == get_option(config, "threshold");
+}
+
 LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& stored) {
-    const bool usable = stored && config.probabilities != "raw";
     if (config.label_thresholds) {
         if (config.threshold > 0)
             throw ConfigError(
                 "label_thresholds: expected no threshold beside them, found one; leave --threshold out");
-        if (!usable || !stored->label_thresholds)
+        if (config.probabilities == "raw")
+            throw ConfigError(
+                "label_thresholds: thresholds per label are of calibrated probabilities, found "
+                "--probabilities raw; leave it out, or give --threshold");
+        if (!stored || !stored->label_thresholds)
             throw ConfigError(
                 "label_thresholds: the run has none; run 'elmo calibrate RUN --label-thresholds' first");
         return {stored->f1_threshold, *stored->label_thresholds};
@@ -56,7 +66,11 @@ LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& st
 double choose_threshold(double threshold, const std::string& probabilities,
                         const std::optional<Calibration>& stored) {
     if (threshold != -1) return threshold;
-    if (!stored || probabilities == "raw")
+    if (probabilities == "raw")
+        throw ConfigError(
+            "threshold: -1 is the best one of calibrated probabilities, found --probabilities raw; leave it "
+            "out, or give another threshold");
+    if (!stored)
         throw ConfigError(
             "threshold: -1 needs a calibrated run and its probabilities; run 'elmo calibrate RUN' first");
     return stored->f1_threshold;

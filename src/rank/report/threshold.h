@@ -50,6 +50,9 @@ class LabelCuts {
 // the lowest threshold.
 bool may_have_more(std::span<const ScoredLabel> ranked, std::int64_t depth, const Platt& platt,
                    const LabelCuts& cuts);
+// Whether labels are to be answered down to a threshold: 0 is one where the call gives it. A recipe of all
+// options has 0 for none.
+bool has_threshold(const Config& config);
 LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& stored);
 // The same threshold by its number: -1 is that of the calibration.
 double choose_threshold(double threshold, const std::string& probabilities,

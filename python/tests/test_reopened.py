@@ -1,0 +1,196 @@
+"""Runs that another process opens: where they find the rows that trained them, and what they say where these are gone."""
+import json
+import subprocess
+import sys
+
+import pytest
+
+import elmo
+from conftest import SMALL, elmo_program, rows
+from test_train import save_to_disk
+
+CALLS = """
+import json, sys, elmo
+run = elmo.Run(sys.argv[1])
+scores, calibrated = run.evaluate(bootstrap=0), run.calibrate()
+page = run.report(out=sys.argv[2], overwrite=True, bootstrap=0)
+index = run.index()
+more = elmo.train(init=run, epochs=1)
+print(json.dumps([scores["P@5"], scores.protocol.samples, scores.protocol.data, page["P@5"], calibrated.a, calibrated.rows,
+                  index.recall_at_5, more.log[0].train_rows, run.evaluate(split="validation", bootstrap=0).protocol.samples]))
+"""
+
+
+def in_another_process(run, page):
+    found = subprocess.run([sys.executable, "-c", CALLS, run, page], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+def table_of(count=400, seed=1):
+    texts, labels = rows(count, seed)
+    return pytest.importorskip("pyarrow").table({"title": texts, "tags": labels})
+
+
+COLUMNS = dict(text_column="title", label_column="tags")
+
+
+def write_parquet(file, table):
+    pytest.importorskip("pyarrow.parquet").write_table(table, file)
+    return file
+
+
+def test_files_that_only_python_reads_are_found_again(tmp_path):
+    write_parquet(tmp_path / "rows.parquet", table_of())
+    pytest.importorskip("pyarrow.feather").write_feather(table_of(), tmp_path / "rows.feather")
+    write_parquet(tmp_path / "validation.parquet", table_of(60, seed=5))
+    for file, validation in (("rows.parquet", 0.2), ("rows.feather", 0.2), ("rows.parquet", tmp_path / "validation.parquet")):
+        data, out = tmp_path / file, tmp_path / f"run {file} {validation == 0.2}"
+        run = elmo.train(data, validation=validation, out=out, **COLUMNS, **SMALL)
+        scores, calibrated, shown = run.evaluate(bootstrap=0), run.calibrate(), run.report(out=tmp_path / "a.html", bootstrap=0,
+                                                                                         overwrite=True)
+        index, more = run.index(), elmo.train(init=run, epochs=1)
+        validated = run.evaluate(split="validation", bootstrap=0).protocol.samples
+        wanted = [scores["P@5"], scores.protocol.samples, str(data), shown["P@5"], calibrated.a, calibrated.rows,
+                  index.recall_at_5, more.log[0].train_rows, validated]
+        assert scores.protocol.data == str(data) and 0 < scores.protocol.samples < 100
+        assert in_another_process(out, tmp_path / "b.html") == wanted
+        assert str(data) in (tmp_path / "b.html").read_text()
+        for file_of_run in ("log.jsonl", "best/recipe.toml"):
+            assert "elmo-rows" not in (out / file_of_run).read_text()
+
+
+def test_labels_of_categories_and_nulls_are_read_again_as_they_were(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    texts, labels = rows(200)
+    for number, (values, options) in enumerate((
+            ([f"{a}, {b}" for a, b in labels], {}),
+            ([f"{a};{b}" for a, b in labels], dict(label_separator=";")),
+            ([None if i % 5 == 0 else thing for i, (_, thing) in enumerate(labels)], dict(allow_null_labels=True)))):
+        table = pyarrow.table({"text": texts, "labels": pyarrow.array(values).dictionary_encode()})
+        file = write_parquet(tmp_path / f"{number}.parquet", table)
+        run = elmo.train(file, out=tmp_path / f"run{number}", **options, **SMALL)
+        wanted = run.evaluate(bootstrap=0)["P@5"]
+        del run  # and with it the copy of its rows
+        assert elmo.Run(tmp_path / f"run{number}").evaluate(bootstrap=0)["P@5"] == wanted
+
+
+def test_saved_splits_are_found_again(tmp_path):
+    pytest.importorskip("pyarrow")
+    for name, count in (("train", 200), ("test", 40)):
+        save_to_disk(tmp_path / "saved" / name, table_of(count, seed=count))
+    (tmp_path / "saved" / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "test"]}))
+    elmo.train(tmp_path / "saved", out=tmp_path / "run", **COLUMNS, **SMALL)
+    scores = elmo.Run(tmp_path / "run").evaluate(bootstrap=0)
+    assert scores.protocol.samples == 40 and scores.protocol.data == str(tmp_path / "saved")
+    printed = elmo_program("eval", tmp_path / "run")
+    assert f"{tmp_path / 'saved'}: expected a data set that elmo reads" in printed.stderr and "load_from_disk" in printed.stderr
+
+
+def test_a_stopped_training_on_a_file_continues(tmp_path):
+    file = write_parquet(tmp_path / "rows.parquet", table_of(200))
+    whole = elmo.train(file, out=tmp_path / "whole", **COLUMNS, **SMALL)
+    stopped = elmo.train(file, out=tmp_path / "run", log_every=1, on_log=lambda line: line.step >= 3, **COLUMNS, **SMALL)
+    assert stopped.result.interrupted
+    del stopped
+    again = elmo.train(out=tmp_path / "run", resume=True)
+    weights = [(run / "best/model.safetensors").read_bytes() for run in map(type(tmp_path), (again.path, whole.path))]
+    assert weights[0] == weights[1]
+    assert again.evaluate(bootstrap=0)["P@5"] == whole.evaluate(bootstrap=0)["P@5"]
+
+
+def test_the_program_names_the_file_and_what_to_do(tmp_path):
+    file = write_parquet(tmp_path / "rows.parquet", table_of(200))
+    elmo.train(file, out=tmp_path / "run", **COLUMNS, **SMALL)
+    wanted = elmo.Run(tmp_path / "run").evaluate(bootstrap=0)
+    for verb in (["eval"], ["calibrate"], ["index"], ["report", "--out", tmp_path / "page.html"]):
+        printed = elmo_program(verb[0], tmp_path / "run", *verb[1:])
+        assert printed.returncode != 0 and f"{file}: expected text" in printed.stderr, printed.stderr
+        assert "found Parquet; convert it: python3 -c" in printed.stderr and "name what that writes with --data" in printed.stderr
+        assert "the run was trained on it in Python" in printed.stderr
+    pytest.importorskip("pandas").read_parquet(file).to_json(tmp_path / "rows.jsonl", orient="records", lines=True)
+    scores = json.loads(elmo_program("eval", tmp_path / "run", tmp_path / "rows.jsonl", "--bootstrap", 0, "--json").stdout)
+    assert scores["P@5"] == wanted["P@5"] and scores["protocol"]["samples"] == wanted.protocol.samples
+
+
+def test_validation_that_only_python_reads_beside_a_file(tmp_path):
+    """The program needs it only where validation rows are asked for."""
+    texts, labels = rows(200)
+    lines = "".join(json.dumps({"title": text, "tags": row}) + "\n" for text, row in zip(texts, labels))
+    (tmp_path / "rows.jsonl").write_text(lines)
+    file = write_parquet(tmp_path / "validation.parquet", table_of(50, seed=5))
+    run = elmo.train(tmp_path / "rows.jsonl", validation=file, out=tmp_path / "run", **COLUMNS, **SMALL)
+    assert elmo.Run(run.path).calibrate().rows == 50
+    assert elmo.Run(run.path).evaluate(bootstrap=0).protocol.data == str(tmp_path / "rows.jsonl")
+    assert elmo_program("eval", run.path, "--bootstrap", 0).returncode == 0
+    printed = elmo_program("calibrate", run.path)
+    assert f"{file}: expected text" in printed.stderr and "Parquet" in printed.stderr
+
+
+def test_a_file_that_only_the_run_names_is_not_read(tmp_path):
+    """As the library reads none: a run may come from anybody."""
+    file = write_parquet(tmp_path / "rows.parquet", table_of(200))
+    elmo.train(file, out=tmp_path / "run", cache=tmp_path / "cache", **COLUMNS, **SMALL)
+    (tmp_path / "cache").rename(tmp_path / "elsewhere")
+    with pytest.raises(elmo.ConfigError, match="which only the run names; a run may come from anybody.*name it with data="):
+        elmo.Run(tmp_path / "run").evaluate()
+    assert elmo.Run(tmp_path / "run").evaluate(file).protocol.samples < 60
+
+
+def test_a_folder_that_another_run_was_trained_in(tmp_path):
+    """An older object of it takes the rows of the run that is there now."""
+    file, other = (write_parquet(tmp_path / name, table_of(count, seed=3)) for name, count in (("a.parquet", 200), ("b.parquet", 600)))
+    old = elmo.train(file, out=tmp_path / "run", **COLUMNS, **SMALL)
+    new = elmo.train(other, out=tmp_path / "run", overwrite=True, **COLUMNS, **SMALL)
+    assert old.evaluate(bootstrap=0) | {"texts_per_second": 0} == new.evaluate(bootstrap=0) | {"texts_per_second": 0}
+    newest = elmo.train(texts=rows(300)[0], labels=rows(300)[1], out=tmp_path / "run", overwrite=True, **SMALL)
+    assert old.evaluate(bootstrap=0)["P@5"] == newest.evaluate(bootstrap=0)["P@5"]
+
+
+def test_a_file_that_is_gone(tmp_path):
+    file = write_parquet(tmp_path / "rows.parquet", table_of(200))
+    elmo.train(file, out=tmp_path / "run", **COLUMNS, **SMALL)
+    file.rename(tmp_path / "moved.parquet")
+    with pytest.raises(elmo.DataError, match="rows.parquet: no such file or folder"):
+        elmo.Run(tmp_path / "run").evaluate()
+    assert elmo.Run(tmp_path / "run").evaluate(tmp_path / "moved.parquet").protocol.samples < 60
+
+
+def test_test_rows_that_were_given_beside_a_file(tmp_path):
+    file = write_parquet(tmp_path / "rows.parquet", table_of(200))
+    test = write_parquet(tmp_path / "test.parquet", table_of(40, seed=9))
+    run = elmo.train(file, test=test, out=tmp_path / "run", **COLUMNS, **SMALL)
+    assert run.evaluate(bootstrap=0).protocol.samples == 40
+    again = elmo.Run(tmp_path / "run")
+    with pytest.raises(elmo.DataError, match="rows.parquet: expected test rows to score, found none; give data that has them"):
+        again.evaluate()
+    assert again.evaluate(test).protocol.samples == 40
+
+
+def test_rows_from_memory_that_are_gone(tmp_path, caplog):
+    """What a message says to do leads to no message that says to undo it."""
+    texts, labels = rows(200)
+    elmo.train(texts=texts, labels=labels, out=tmp_path / "run", **SMALL)
+    run, gone = elmo.Run(tmp_path / "run"), "run: this run was trained on rows from memory, which it does not keep; give "
+    for call, advice in ((run.evaluate, "rows to score that did not train it"),
+                         (lambda: run.report(out=tmp_path / "page.html"), "rows to score that did not train it"),
+                         (run.calibrate, "them again as texts=… and labels=…, or others as validation="),
+                         (run.index, "texts=… and labels=…, 40 at least"),
+                         (lambda: elmo.train(out=run.path, resume=True), "them again as texts=… and labels=…"),
+                         (lambda: elmo.train(init=run), "rows as data, or as texts and labels")):
+        with pytest.raises(elmo.DataError, match=gone + advice):
+            call()
+    with caplog.at_level("WARNING", "elmo"):
+        run.evaluate(texts=texts, labels=labels, bootstrap=0)
+    assert "trained this run" in caplog.text and "score others, or a file of all of its rows" in caplog.text
+    assert "evaluate() without rows" not in caplog.text
+    lines = "".join(json.dumps({"text": text, "labels": row}) + "\n" for text, row in zip(texts, labels))
+    (tmp_path / "rows.jsonl").write_text(lines)
+    assert run.evaluate(tmp_path / "rows.jsonl", bootstrap=0).protocol.samples < 60
+    printed = elmo_program("eval", run.path)
+    assert "the run was trained on rows from memory, which are gone; write them, or others, to a file" in printed.stderr
+    caplog.clear()
+    here = elmo.train(texts=texts, labels=labels, **SMALL)
+    with caplog.at_level("WARNING", "elmo"):
+        here.evaluate(texts=texts, labels=labels, bootstrap=0)
+    assert "evaluate() without rows scores those that it held out" in caplog.text
