@@ -505,10 +505,16 @@ void settle_reading(const ReadOptions& reading, Layout& layout) {
         if (layout.format != DataFormat::kJsonl) settle_writing(layout);
         leave_out_unlabelled_test(reading, layout);
         const bool open = reading.label_separator == "auto";
-        if (!open && !reading.label_separator_of_run) return;
-        const std::vector<std::string> fields = label_fields(layout, layout.train.text);
-        const std::string separator =
-            open ? guess_separator(fields) : guess_other_separator(fields, reading.label_separator);
+        // Of the training file, when the call was resolved: it says nothing about the files beside it.
+        const bool detected = std::ranges::any_of(
+            reading.detected, [](const auto& option) { return option.first == "label_separator"; });
+        if (!open && !reading.label_separator_of_run && !detected) return;
+        std::string separator;
+        if (!detected) {
+            const std::vector<std::string> fields = label_fields(layout, layout.train.text);
+            separator =
+                open ? guess_separator(fields) : guess_other_separator(fields, reading.label_separator);
+        }
         if (!separator.empty()) {
             layout.cells = written_as(separator, layout.cells);
             layout.detected.push_back({"label_separator", separator});
