@@ -10,6 +10,7 @@
 #include <set>
 
 #include "elmo/error.h"
+#include "elmo/messages.h"
 #include "sources/tables/json_rows.h"
 #include "sources/tables/label_fields.h"
 #include "sources/tables/label_lists.h"
@@ -353,6 +354,16 @@ void settle_writing(Layout& layout) {
              false});
     if (layout.table.quotes == QuoteChoice::kAuto && tsv && shape.quotes)
         layout.detected.push_back({"quotes", "double", false});
+    if (shape.blank.empty()) return;
+    constexpr std::size_t kNamed = 5;
+    std::vector<std::string> names;
+    for (const std::size_t at : shape.blank)
+        if (names.size() < kNamed) names.push_back(fmt::format("'{}'", quoted(shape.names[at])));
+    layout.notes.push_back(fmt::format(
+        "{}: {} without 0 or 1 in the first rows left out of the labels ({}{}); write 0 where a row does not "
+        "have a label",
+        layout.shown(layout.train.text), counted(std::ssize(shape.blank), "column"), fmt::join(names, ", "),
+        shape.blank.size() > kNamed ? ", ..." : ""));
 }
 
 // Fields of labels, each once.
