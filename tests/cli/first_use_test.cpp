@@ -894,6 +894,36 @@ TEST_F(FirstUse, InspectOfARunBeforeItsFirstCheckpointSaysSo) {
     expect_success(run_elmo({"inspect", folder_.text("data"), "--quiet"}));
 }
 
+// All rows of the file, whatever the training data was or is.
+TEST_F(FirstUse, CalibrationOnAFileNeedsNoTrainingData) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 200)), trained = folder_.text("run");
+    expect_success(run_elmo({"train", data, "--out", trained, "--quiet"}));
+    std::string renamed = csv_rows(300, 500);
+    renamed.replace(0, renamed.find('\n'), "sentence,tags");
+    std::string lines;
+    for (int i = 300; i < 500; ++i)
+        lines += fmt::format("{{\"text\": \"{}\", \"labels\": [\"{}\"]}}\n", text_of(i), kAnimals[i % 4]);
+    const Words files = {folder_.write("fresh.csv", csv_rows(300, 500)), folder_.write("named.csv", renamed),
+                         folder_.write("lines.jsonl", lines)};
+    std::string first;
+    for (const bool gone : {false, true}) {
+        if (gone) fs::remove(data);
+        for (const std::string& file : files) {
+            const Outcome outcome = run_elmo({"calibrate", trained, "--validation", file});
+            expect_success(outcome);
+            EXPECT_TRUE(contains(outcome.out, "200 validation texts")) << outcome.out;
+            if (first.empty()) first = outcome.out;
+            EXPECT_EQ(outcome.out, first) << file;
+        }
+    }
+    expect_failure(run_elmo({"calibrate", trained}), 1, {"rows.csv: no such file or folder"});
+    expect_failure(run_elmo({"calibrate", trained, "--validation", folder_.text("nosuch.csv")}), 2,
+                   {"validation: ", "nosuch.csv': no such file"});
+    expect_failure(
+        run_elmo({"train", files[0], "--out", folder_.text("x"), "--validation", "nosuch.csv"}), 2,
+        {"validation: expected a share from 0 to below 1, or a file, found 'nosuch.csv': no such file"});
+}
+
 TEST_F(FirstUse, RowsWithoutLabelsAreNotCalledTrainingRowsWhereNothingTrains) {
     std::string rows = "text,labels\n";
     for (int i = 300; i < 360; ++i)
