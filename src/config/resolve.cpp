@@ -103,6 +103,10 @@ std::string unused_with(const Config& config, const OptionInfo& option) {
         return "head_rounding nearest, which draws no noise";
     if (config.precision != "renee" && (is("head_momentum") || is("loss_scale")))
         return fmt::format("precision {}, only with renee", config.precision);
+    if (config.augment != "cooccurrence" && is("augment_threshold"))
+        return fmt::format("augment {}, only with cooccurrence", config.augment);
+    if (!config.freeze_encoder && is("keep_vectors"))
+        return "an encoder that is trained, only with freeze_encoder";
     return {};
 }
 

@@ -99,6 +99,20 @@ TEST(Reading, TrainingReadsEachFileWithItsOwnSeparator) {
     EXPECT_TRUE(contains(resumed.err, "test.csv: read with --label-separator '|'")) << resumed.err;
 }
 
+TEST(Reading, ExplainShowsTheDelimiterThatWasDetected) {
+    const TempFolder folder;
+    std::string rows = rows_with("text,labels\n", "|");
+    std::replace(rows.begin(), rows.end(), ',', ';');
+    const Outcome shown = run_elmo({"train", folder.write("rows.csv", rows), "--encoder", "linear", "--out",
+                                    folder.text("x"), "--explain"});
+    expect_success(shown);
+    const std::size_t at = shown.out.find("\ndelimiter ");
+    ASSERT_NE(at, std::string::npos) << shown.out;
+    EXPECT_TRUE(contains(shown.out.substr(at, shown.out.find('\n', at + 1) - at),
+                         "';' was found in the first rows of the data"))
+        << shown.out;
+}
+
 // Texts of which the run's tokenizer knows nothing are alike to it, but not the same.
 TEST(Reading, TextsOfUnknownTokensAreSaidAndAreNoTrainedTexts) {
     const TempFolder folder;
