@@ -19,7 +19,11 @@ std::string one_own(double common, double own) {
 }
 
 void run_calibrate(Invocation& call) {
-    if (call.words.size() == 1) require_data(calibrate_verb(), call.words[0], call.config);
+    // A file of rows needs no others; a share of them does.
+    const std::string& validation = call.config.validation;
+    const bool has_file = given(call.config, "validation") &&
+                          validation.find_first_not_of("0123456789.eE+-") != std::string::npos;
+    if (call.words.size() == 1 && !has_file) require_data(calibrate_verb(), call.words[0], call.config);
     const Calibration c = calibrate(call.context, call.words[0], call.config);
     if (!is_first_rank()) return;
     if (call.json) return write_json(c);

@@ -32,7 +32,11 @@ std::string block(const Explanation& explanation, const ExplainedLabel& label) {
     });
     for (const std::size_t i : order)
         out += fmt::format("  {:+.3f}  {}\n", label.effects[i], explanation.words[i].word);
-    if (left_out > 0) out += fmt::format("  {} of less effect (--json has all)\n", counted(left_out, "word"));
+    const std::int64_t each = explanation.words_each;
+    if (left_out > 0)
+        out += fmt::format("  {} of less effect (--json has all)\n",
+                           each == 1 ? counted(left_out, "word")
+                                     : fmt::format("{} of {} words", counted(left_out, "group"), each));
     return out;
 }
 

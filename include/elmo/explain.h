@@ -38,6 +38,8 @@ void visit_fields(const ExplainedLabel& label, Visit&& visit) {
 
 struct Explanation {
     std::vector<ExplainedWord> words;
+    std::int64_t words_each =
+        1;  // in each of `words` (the last may have fewer): more where a text has very many
     std::vector<ExplainedLabel> labels;
     std::vector<NearText> nearest;  // see add_nearest_texts
 };

@@ -155,7 +155,7 @@ class Predictor:
     def __init__(self, run: Any, *, labels: Any = None, without: Any = None, **options: Unpack[PredictOptions]):
         """Opens a run: a Run, or its folder.
 
-        labels : answer with these only, by name or number; only their weights are read.
+        labels : answer with these only, by name, or by number where no label is called so; only their weights are read.
         without : never answer with these.
         """
         self._run = run  # a temporary run stays while it is used

@@ -9,6 +9,7 @@
 #include "config/encoder_folder.h"
 #include "config/option_table.h"
 #include "elmo/error.h"
+#include "elmo/messages.h"
 
 namespace elmo {
 namespace {
@@ -59,11 +60,13 @@ Config with_encoder_chosen(Config config) {
     return choose(kLinearEncoder, "the best and fastest on a CPU");
 }
 
-// The linear model is trained on whole texts, on a CPU; other numbers it does not have.
+// The linear model is trained on whole texts (up to a length that few have), on a CPU; other numbers it does
+// not have.
 Config with_linear_numbers(Config config) {
     if (config.max_length.is_auto())
-        choose_option(config, "max_length", &Config::max_length, Auto<std::int64_t>(kWholeText),
-                      "auto: linear takes whole texts");
+        choose_option(
+            config, "max_length", &Config::max_length, Auto<std::int64_t>(kWholeText),
+            fmt::format("auto: linear takes texts of up to {} tokens whole", with_commas(kWholeText)));
     if (config.device == "auto")
         choose_option<std::string>(config, "device", &Config::device, "cpu",
                                    "auto: linear is trained on a CPU");
@@ -100,6 +103,10 @@ std::string unused_with(const Config& config, const OptionInfo& option) {
         return "head_rounding nearest, which draws no noise";
     if (config.precision != "renee" && (is("head_momentum") || is("loss_scale")))
         return fmt::format("precision {}, only with renee", config.precision);
+    if (config.augment != "cooccurrence" && is("augment_threshold"))
+        return fmt::format("augment {}, only with cooccurrence", config.augment);
+    if (!config.freeze_encoder && is("keep_vectors"))
+        return "an encoder that is trained, only with freeze_encoder";
     return {};
 }
 

@@ -439,7 +439,7 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
         unlabelled += data.train().labels.row(row).empty() ? 1 : 0;
     if (2 * unlabelled > data.train().rows())
         doubts.push_back(
-            fmt::format("{} of {} training rows have no labels: is --label-column the column of the labels?",
+            fmt::format("{} of {} rows have no labels: is --label-column the column of the labels?",
                         with_commas(unlabelled), with_commas(data.train().rows())));
     return doubts;
 }

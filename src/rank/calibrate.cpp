@@ -13,6 +13,7 @@
 #include "metrics/label_thresholds.h"
 #include "metrics/platt.h"
 #include "rank/report/threshold.h"
+#include "rank/scored_rows.h"
 #include "rank/scored_run.h"
 #include "ranks/collectives.h"
 #include "run/calibration_file.h"
@@ -71,6 +72,29 @@ bool has_label_thresholds(const Context& context, const Checkpoint& checkpoint) 
     }
 }
 
+// The run's data, or where --validation names a file whose rows hold their labels, that file alone: all of
+// its rows are taken, and none of those that trained the run. Data in several files numbers the labels of
+// such a file.
+Config with_rows_to_fit(const std::string& run, const Config& given) {
+    Config of_run = resolve_for_run(run, given);
+    of_run.split = "validation";
+    const ReadOptions reading = of_run;
+    if ((!reading.data_of_run && !reading.data.empty()) || reading.validation_of_run) return of_run;
+    const std::filesystem::path file = parse_validation(reading).file;
+    if (file.empty()) return of_run;
+    try {
+        if (files_with_nothing_held_out(of_run).format < DataFormat::kFastText) return of_run;
+    } catch (const Error&) {  // it is gone
+    }
+    if (!holds_labels(file)) return of_run;
+    Config alone = given;
+    set_option(alone, "data", file.string());
+    set_option(alone, "test_share", "0");
+    alone = resolve_for_run(run, alone);
+    alone.split = "validation";
+    return alone;
+}
+
 }  // namespace
 
 Calibration calibrate(const Context& given_context, const std::string& run, const Config& given) {
@@ -80,8 +104,7 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
         follow_rankings(context, run, given.checkpoint, given);
         return {};
     }
-    Config config = resolve_for_run(run, given);
-    config.split = "validation";
+    const Config config = with_rows_to_fit(run, given);
     const ScoredRun scored(context, run, config);
     refuse_link(calibration_file(scored.checkpoint().folder()));  // before the work
 

@@ -136,6 +136,9 @@ std::vector<Fact> inspect(const Context& context, const std::string& path, const
     std::error_code error;
     for (const char* name : {"manifest.json", "best", "last"})
         if (fs::exists(fs::path(path) / name, error)) return inspect_run(context, path, config);
+    // A run that has saved nothing so far, which the checkpoint says best.
+    if (fs::exists(fs::path(path) / "recipe.toml", error) && fs::exists(fs::path(path) / "log.jsonl", error))
+        return inspect_run(context, path, config);
     return inspect_data(context, path, config);
 }
 

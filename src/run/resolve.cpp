@@ -38,7 +38,12 @@ Config with_detected_reading(Config config) {
         return config;
     }
     for (const DetectedOption& option : layout.detected) {
-        if (!option.of_every_file) continue;
+        if (!option.of_every_file) {
+            if (!given(config, option.key))
+                mark_option(config, option.key, Origin::kChosen,
+                            fmt::format("'{}' was found in the first rows of the data", option.value));
+            continue;
+        }
         set_option(config, option.key, option.value);
         mark_option(config, option.key, Origin::kChosen, std::string(kDetectedReason));
     }

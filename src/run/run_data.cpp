@@ -17,6 +17,7 @@
 #include "io/checksum.h"
 #include "ranks/scatter.h"
 #include "run/resolve.h"
+#include "sources/layout.h"
 
 namespace elmo {
 namespace {
@@ -135,7 +136,9 @@ void RunData::open_dataset(const Context& given) {
     const std::int64_t longer = std::min(longer_length(start_), most), cut = summary_.cut_rows;
     const bool many = static_cast<double>(cut) > kManyCut * static_cast<double>(summary_.train_rows);
     std::string why =
-        fmt::format("{} of {} texts are longer", with_commas(cut), with_commas(summary_.train_rows));
+        find_layout(config_).format == DataFormat::kSparse
+            ? std::string("bag-of-words features are cut at no length")
+            : fmt::format("{} of {} texts are longer", with_commas(cut), with_commas(summary_.train_rows));
     if (many && longer > max_length_) {
         why += fmt::format(" than {}", max_length_);
         open(longer);

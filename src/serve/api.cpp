@@ -4,6 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -281,6 +282,30 @@ ServedRun& Api::run_named(const std::string& name, int status) const {
 
 namespace {
 
+// Ascending and distinct. BadField or DataError for one that the run does not have.
+std::vector<std::int64_t> find_labels(const std::vector<WantedLabel>& wanted, const std::string& field,
+                                      const Predictor& predictor) {
+    std::vector<std::int64_t> found;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        const std::string where = fmt::format("{}[{}]", field, i);
+        if (const auto* name = std::get_if<std::string>(&wanted[i])) {
+            const std::vector<std::int64_t> labels = predictor.find_label(*name, where);
+            found.insert(found.end(), labels.begin(), labels.end());
+            continue;
+        }
+        const std::int64_t number = std::get<std::int64_t>(wanted[i]);
+        if (number < 0 || number >= predictor.num_labels())
+            throw BadField(where,
+                           fmt::format("expected a label number from 0 to {}, found {}; a name stands in "
+                                       "quotes",
+                                       predictor.num_labels() - 1, number));
+        found.push_back(number);
+    }
+    std::ranges::sort(found);
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+}
+
 // Labels that are to be explained are all answered, unless the request says otherwise.
 void explain_all(const TextsRequest& request, Question& question) {
     if (!request.threshold) question.threshold = 0;
@@ -299,8 +324,8 @@ Question Api::question_of(const TextsRequest& request, const LoadedRun& run, std
     Question question;
     question.threshold = request.threshold.value_or(config_.threshold);
     question.top = request.top.value_or(request.threshold && !given(config_, "top") ? kMostTop : top);
-    if (!request.labels.empty()) question.labels = run.predictor.find_labels(request.labels, "labels");
-    if (!request.without.empty()) question.without = run.predictor.find_labels(request.without, "without");
+    question.labels = find_labels(request.labels, "labels", run.predictor);
+    question.without = find_labels(request.without, "without", run.predictor);
     return question;
 }
 

@@ -152,13 +152,13 @@ std::vector<std::string> texts_of(const JsonValue& value, const std::string& whe
     return texts;
 }
 
-std::vector<std::string> labels_of(const JsonValue& value, const std::string& where, std::size_t limit) {
-    std::vector<std::string> labels;
+std::vector<WantedLabel> labels_of(const JsonValue& value, const std::string& where, std::size_t limit) {
+    std::vector<WantedLabel> labels;
     read_list(value, where, limit, [&](const JsonValue& element, const std::string& there) {
         if (element.type() == element_type::INT64)
-            labels.push_back(std::to_string(std::int64_t(element)));
+            labels.emplace_back(std::int64_t(element));
         else if (element.type() == element_type::STRING)
-            labels.emplace_back(std::string_view(element));
+            labels.emplace_back(std::string(std::string_view(element)));
         else
             wrong_type(there, "the name or the number of a label", element);
     });

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <simdjson.h>
@@ -46,7 +47,9 @@ std::int64_t integer_of(const JsonValue& value, const std::string& where, std::i
 double number_of(const JsonValue& value, const std::string& where);
 bool switch_of(const JsonValue& value, const std::string& where);
 std::vector<std::string> texts_of(const JsonValue& value, const std::string& where, std::size_t limit);
-// A list of labels: names, or numbers as text or as such.
-std::vector<std::string> labels_of(const JsonValue& value, const std::string& where, std::size_t limit);
+// A label as a request names it: by a text, its name or else its number, or by a JSON number, which is no
+// name.
+using WantedLabel = std::variant<std::string, std::int64_t>;
+std::vector<WantedLabel> labels_of(const JsonValue& value, const std::string& where, std::size_t limit);
 
 }  // namespace elmo

@@ -38,7 +38,7 @@ struct TextsRequest {
     Embeddings vectors = {};  // in the place of texts
     std::optional<std::int64_t> top;
     std::optional<double> threshold;
-    std::vector<std::string> labels, without;  // by name or number
+    std::vector<WantedLabel> labels, without;
     // KServe
     std::string id;  // copied into the answer
     struct Output {

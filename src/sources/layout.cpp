@@ -571,12 +571,12 @@ Validation parse_validation(const ReadOptions& reading) {
     Validation validation;
     const std::string& text = reading.validation;
     const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), validation.share);
-    if (status == std::errc() && end == text.data() + text.size() && validation.share >= 0 &&
-        validation.share < 1)
-        return validation;
+    const bool is_number = status == std::errc() && end == text.data() + text.size();
+    if (is_number && validation.share >= 0 && validation.share < 1) return validation;
     // Rows that are not asked for need not be there.
     const bool asked = reading.split != SplitChoice::kTest && reading.split != SplitChoice::kTrain;
     const bool there = is_file(text);
+    std::error_code error;
     if (reading.validation_of_run && !asked &&
         (!there || !is_known_path(reading, text) || is_foreign_file(text)))
         return {};
@@ -587,8 +587,24 @@ Validation parse_validation(const ReadOptions& reading) {
             "validation: expected a share from 0 to below 1, or a file, found '{}'{}", quoted(text),
             reading.validation_of_run
                 ? ", which the run was trained with and which is gone; name it with --validation FILE"
-                : ""));
+            : is_number               ? ""
+            : fs::exists(text, error) ? ", which is no file"
+                                      : ": no such file" + did_you_mean_file(text)));
     return {0, text};
+}
+
+bool holds_labels(const fs::path& file) {
+    try {
+        labels_beside(file);
+        return false;
+    } catch (const Error&) {  // there are none
+    }
+    try {
+        detect_format(file);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
 }
 
 }  // namespace elmo

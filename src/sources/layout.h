@@ -109,4 +109,8 @@ struct Validation {
 };
 Validation parse_validation(const ReadOptions& reading);
 
+// Whether the rows of the file hold their labels, so that it is data by itself: not texts whose labels are in
+// another file, nor what is of no format.
+bool holds_labels(const std::filesystem::path& file);
+
 }  // namespace elmo

@@ -102,6 +102,9 @@ class LinearRun {
                                   counted(std::ssize(rows_.train), "training text"),
                                   with_commas(std::ssize(rows_.validation)), counted(state_.labels, "label"),
                                   data_.summary().tokens_per_row));
+        if (const std::int64_t cut = data_.summary().cut_rows; cut > 0)
+            context_.info(
+                fmt::format("{} cut at {} tokens (max_length)", counted(cut, "text"), data_.max_length()));
     }
 
     void report_neighbours(const Neighbours& index, RunLog& log) const {

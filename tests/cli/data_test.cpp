@@ -53,8 +53,8 @@ TEST(Data, InspectShowsRowsThatHaveLabels) {
     const Outcome shown =
         run_elmo({"data", "inspect", file, "--test-share", "0", "--vocab-size", "100", "--quiet"});
     expect_success(shown);
-    for (const char* part : {"the cat", "'animal'", "the car", "20 of 22 training rows have no labels",
-                             "to train --encoder bag"})
+    for (const char* part :
+         {"the cat", "'animal'", "the car", "20 of 22 rows have no labels", "to train --encoder bag"})
         EXPECT_TRUE(contains(shown.out, part)) << part << shown.out;
     EXPECT_FALSE(contains(shown.out, "nothing 0")) << shown.out;
     const std::string none = folder.write("none.csv", "text,labels\n" + std::string("a,x\n"));

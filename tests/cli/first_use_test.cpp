@@ -846,6 +846,98 @@ TEST_F(FirstUse, ExplainedWordsAreThoseOfLargestEffect) {
     EXPECT_TRUE(contains(table.out, fmt::format("{:+.3f}", least))) << table.out << least;
 }
 
+TEST_F(FirstUse, GroupsOfExplainedWordsAreNoWords) {
+    std::string text = "cat";
+    for (int i = 1; i < 300; ++i) text += " word" + std::to_string(i);
+    const Outcome grouped = run_elmo({"explain", run(), "--text", text, "--top", "1", "--quiet"});
+    expect_success(grouped);
+    EXPECT_TRUE(contains(grouped.out, "  142 groups of 2 words of less effect (--json has all)"))
+        << grouped.out;
+}
+
+TEST_F(FirstUse, LinearSaysThatItCutTexts) {
+    const Words train = {"train", data(), "--encoder", "linear", "--out", folder_.text("x"), "--overwrite"};
+    const Outcome cut = run_elmo(train + Words{"--max-length", "6"});
+    expect_success(cut);
+    EXPECT_TRUE(contains(cut.err, "texts cut at 6 tokens (max_length)")) << cut.err;
+    const Outcome whole = run_elmo(train);
+    expect_success(whole);
+    EXPECT_FALSE(contains(whole.err, "cut at")) << whole.err;
+    const Outcome shown = run_elmo(train + Words{"--explain"});
+    EXPECT_TRUE(contains(shown.out, "auto: linear takes texts of up to 65,536 tokens whole")) << shown.out;
+    std::string longest = csv_rows(0, 40) + "cat";
+    for (int i = 0; i < 70'000; ++i) longest += " x";
+    const Outcome long_text =
+        run_elmo({"train", folder_.write("long.csv", longest + ",cat\n"), "--test-share", "0", "--validation",
+                  "0", "--encoder", "linear", "--out", folder_.text("y")});
+    expect_success(long_text);
+    EXPECT_TRUE(contains(long_text.err, "1 text cut at 65536 tokens (max_length)")) << long_text.err;
+}
+
+TEST_F(FirstUse, FeaturesAreCutAtNoLength) {
+    std::string rows = "40 400 2\n";
+    for (int i = 0; i < 40; ++i) {
+        rows += std::to_string(i % 2);
+        for (int f = 0; f < 200; ++f) rows += fmt::format(" {}:1", 2 * f + i % 2);
+        rows += "\n";
+    }
+    const Outcome shown = run_elmo({"train", folder_.write("rows.txt", rows), "--encoder", "bag", "--out",
+                                    folder_.text("x"), "--explain"});
+    expect_success(shown);
+    EXPECT_TRUE(contains(shown.out, "auto: bag-of-words features are cut at no length")) << shown.out;
+    EXPECT_FALSE(contains(shown.out, "are longer")) << shown.out;
+}
+
+TEST_F(FirstUse, InspectOfARunBeforeItsFirstCheckpointSaysSo) {
+    folder_.write("begun/log.jsonl", "{}\n");
+    folder_.write("begun/recipe.toml", "data = \"rows.csv\"\n");
+    expect_failure(run_elmo({"inspect", folder_.text("begun")}), 1,
+                   {"expected a checkpoint 'best', found none; has this run saved one yet?"});
+    // A data set may have a log beside it.
+    folder_.write("data/log.jsonl", "{}\n");
+    folder_.write("data/train.csv", csv_rows(0, 20));
+    expect_success(run_elmo({"inspect", folder_.text("data"), "--quiet"}));
+}
+
+// All rows of the file, whatever the training data was or is.
+TEST_F(FirstUse, CalibrationOnAFileNeedsNoTrainingData) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 200)), trained = folder_.text("run");
+    expect_success(run_elmo({"train", data, "--out", trained, "--quiet"}));
+    std::string renamed = csv_rows(300, 500);
+    renamed.replace(0, renamed.find('\n'), "sentence,tags");
+    std::string lines;
+    for (int i = 300; i < 500; ++i)
+        lines += fmt::format("{{\"text\": \"{}\", \"labels\": [\"{}\"]}}\n", text_of(i), kAnimals[i % 4]);
+    const Words files = {folder_.write("fresh.csv", csv_rows(300, 500)), folder_.write("named.csv", renamed),
+                         folder_.write("lines.jsonl", lines)};
+    std::string first;
+    for (const bool gone : {false, true}) {
+        if (gone) fs::remove(data);
+        for (const std::string& file : files) {
+            const Outcome outcome = run_elmo({"calibrate", trained, "--validation", file});
+            expect_success(outcome);
+            EXPECT_TRUE(contains(outcome.out, "200 validation texts")) << outcome.out;
+            if (first.empty()) first = outcome.out;
+            EXPECT_EQ(outcome.out, first) << file;
+        }
+    }
+    expect_failure(run_elmo({"calibrate", trained}), 1, {"rows.csv: no such file or folder"});
+    expect_failure(run_elmo({"calibrate", trained, "--validation", folder_.text("nosuch.csv")}), 2,
+                   {"validation: ", "nosuch.csv': no such file"});
+    expect_failure(
+        run_elmo({"train", files[0], "--out", folder_.text("x"), "--validation", "nosuch.csv"}), 2,
+        {"validation: expected a share from 0 to below 1, or a file, found 'nosuch.csv': no such file"});
+}
+
+TEST_F(FirstUse, RowsWithoutLabelsAreNotCalledTrainingRowsWhereNothingTrains) {
+    std::string rows = "text,labels\n";
+    for (int i = 300; i < 360; ++i)
+        rows += text_of(i) + "," + (i % 3 == 0 ? kAnimals[i % 4] : std::string()) + "\n";
+    const Outcome outcome = run_elmo({"eval", run(), folder_.write("sparse.csv", rows)});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, ": 40 of 60 rows have no labels")) << outcome.err;
+}
+
 TEST_F(FirstUse, AFolderOfTextFilesIsNamed) {
     folder_.write("flat/a.txt", "one");
     folder_.write("flat/b.txt", "two");

@@ -71,6 +71,67 @@ TEST(Reading, OneColumnForTextsAndLabelsIsRefused) {
                                  labels)});
 }
 
+// What was detected in the training file is no answer for the files beside it.
+TEST(Reading, TrainingReadsEachFileWithItsOwnSeparator) {
+    const TempFolder folder;
+    const auto as_lists = [](std::string text) {
+        for (std::size_t at = 0; (at = text.find('|', at)) != text.npos;) text.replace(at, 1, "', '");
+        std::string out = "text,labels\n";
+        for (std::size_t at = text.find('\n') + 1, end; at < text.size(); at = end + 1) {
+            end = text.find('\n', at);
+            const std::size_t comma = text.find(',', at);
+            out += text.substr(at, comma - at) + ",\"['" + text.substr(comma + 1, end - comma - 1) + "']\"\n";
+        }
+        return out;
+    };
+    const std::string bars = rows_with("text,labels\n", "|"), lists = as_lists(bars);
+    const std::string data = folder.write("rows.csv", bars);
+    const Words linear = {"--test-share", "0", "--encoder", "linear"};
+    for (const auto& [name, text] :
+         {std::pair{"lists", lists}, std::pair{"semicolons", rows_with("text,labels\n", ";")}}) {
+        const std::string validation = folder.write(std::string(name) + ".csv", text),
+                          run = folder.text(name);
+        const Outcome trained =
+            run_elmo(Words{"train", data, "--out", run, "--validation", validation} + linear);
+        expect_success(trained);
+        EXPECT_FALSE(contains(trained.err, "never")) << trained.err;
+        EXPECT_TRUE(contains(trained.err, std::string(name) + ".csv: read with --label-separator"))
+            << trained.err;
+        // One that is given holds for all.
+        const Outcome given = run_elmo(Words{"train", data, "--out", folder.text("given"), "--overwrite",
+                                             "--validation", validation, "--label-separator", "|"} +
+                                       linear);
+        expect_success(given);
+        EXPECT_TRUE(contains(given.err, "never seen in training")) << given.err;
+    }
+    folder.write("pair/train.csv", lists);
+    folder.write("pair/test.csv", bars);
+    const std::string run = folder.text("pair_run");
+    const Outcome trained = run_elmo(Words{"train", folder.text("pair"), "--out", run, "--steps", "4",
+                                           "--validation", folder.write("valid.csv", bars)} +
+                                     Words{"--vocab-size", "100", "--width", "16", "--batch-size", "16"});
+    expect_success(trained);
+    EXPECT_TRUE(contains(trained.err, "test.csv: read with --label-separator '|'")) << trained.err;
+    // So does the run when it is continued.
+    const Outcome resumed = run_elmo({"train", "--out", run, "--resume"});
+    expect_success(resumed);
+    EXPECT_TRUE(contains(resumed.err, "test.csv: read with --label-separator '|'")) << resumed.err;
+}
+
+TEST(Reading, ExplainShowsTheDelimiterThatWasDetected) {
+    const TempFolder folder;
+    std::string rows = rows_with("text,labels\n", "|");
+    std::replace(rows.begin(), rows.end(), ',', ';');
+    const Outcome shown = run_elmo({"train", folder.write("rows.csv", rows), "--encoder", "linear", "--out",
+                                    folder.text("x"), "--explain"});
+    expect_success(shown);
+    const std::size_t at = shown.out.find("\ndelimiter ");
+    ASSERT_NE(at, std::string::npos) << shown.out;
+    EXPECT_TRUE(contains(shown.out.substr(at, shown.out.find('\n', at + 1) - at),
+                         "';' was found in the first rows of the data"))
+        << shown.out;
+}
+
 // Texts of which the run's tokenizer knows nothing are alike to it, but not the same.
 TEST(Reading, TextsOfUnknownTokensAreSaidAndAreNoTrainedTexts) {
     const TempFolder folder;

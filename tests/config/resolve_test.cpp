@@ -232,6 +232,15 @@ TEST(Unused, OptionsThatDoNothingAreNamedWithTheReason) {
     EXPECT_EQ(unused({{"pooling", "cls"}, {"recompute", "layers"}}),
               "pooling with encoder bag;recompute with encoder bag;");
     EXPECT_EQ(unused({{"encoder", "linear"}, {"batch_size", "3"}}), "batch_size with encoder linear;");
+    EXPECT_EQ(
+        unused({{"keep_vectors", "no"}, {"augment", "labels"}, {"augment_threshold", "0.2"}}),
+        "augment_threshold with augment labels, only with cooccurrence;keep_vectors with an encoder that "
+        "is trained, only with freeze_encoder;");
+    EXPECT_EQ(unused({{"keep_vectors", "no"},
+                      {"freeze_encoder", "true"},
+                      {"augment", "cooccurrence"},
+                      {"augment_threshold", "0.2"}}),
+              "");
     // What has an effect, and defaults that are given.
     EXPECT_EQ(unused({{"encoder", "folder"}, {"pooling", "cls"}, {"recompute", "layers"}}), "");
     EXPECT_EQ(unused({{"precision", "renee"}, {"head_momentum", "0.5"}, {"loss_scale", "1"}}), "");

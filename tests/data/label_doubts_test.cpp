@@ -290,7 +290,7 @@ TEST_F(LabelDoubts, WordsForNull) {
 
 TEST_F(LabelDoubts, MostRowsWithoutLabels) {
     EXPECT_EQ(only({"a,b", "", "", "b", ""}),
-              "3 of 5 training rows have no labels: is --label-column the column of the labels?");
+              "3 of 5 rows have no labels: is --label-column the column of the labels?");
 }
 
 TEST(LabelLists, AllWaysToWriteThem) {

@@ -197,6 +197,45 @@ TEST_F(Answers, KeepToThresholdAndLabels) {
     }
 }
 
+// "10" comes before "2": names that are numbers are not the numbers of their labels.
+TEST_F(Answers, AJsonNumberIsTheNumberOfALabelAndATextItsNameFirst) {
+    const TempFolder folder;
+    std::ofstream rows(folder.path() / "rows.csv");
+    rows << "text,labels\n";
+    for (int i = 0; i < 120; ++i) rows << "thing " << word_of(i % 12) << " " << i << "," << i % 12 << "\n";
+    rows.close();
+    Config c = config();
+    c.data = (folder.path() / "rows.csv").string();
+    c.encoder = "linear";
+    c.out = (folder.path() / "run").string();
+    train(quiet(), c);
+    start({c.out});
+    const auto answered = [&](const char* field, const Json& label, std::size_t at) {
+        const Json body = {{"text", "thing"}, {field, Json::array({label})}, {"top", 100}};
+        return predict(body)["answers"][0]["labels"].at(at)["name"];
+    };
+    EXPECT_EQ(answered("labels", 2, 0), "10");
+    EXPECT_EQ(answered("labels", "2", 0), "2");
+    for (const Json& label : {Json(2), Json("10")}) {
+        const Json body = {{"text", "thing"}, {"without", Json::array({label})}, {"top", 100}};
+        const Json left = predict(body)["answers"][0]["labels"];
+        EXPECT_EQ(left.size(), 11U);
+        for (const Json& answer : left) EXPECT_NE(answer["name"], "10");
+    }
+    const Reply explained = client().post("/v1/explain", Json{{"text", "thing"}, {"labels", {2}}}.dump());
+    ASSERT_EQ(explained.status, 200) << explained.body;
+    EXPECT_EQ(explained.json()["labels"][0]["label"], 2);
+    // Text, as all of a query is.
+    EXPECT_EQ(client().get("/v1/label?label=2").json()["name"], "2");
+    for (const std::int64_t number : {std::int64_t{-1}, std::int64_t{12}, std::int64_t{1} << 40}) {
+        const Reply refused =
+            client().post("/v1/predict", Json{{"text", "thing"}, {"labels", {0, number}}}.dump());
+        EXPECT_EQ(refused.status, 400);
+        EXPECT_EQ(refused.json()["error"], "labels[1]: expected a label number from 0 to 11, found " +
+                                               std::to_string(number) + "; a name stands in quotes");
+    }
+}
+
 TEST_F(Answers, OfTextsTogetherAreThoseOfEachByItself) {
     start({linear()});
     std::vector<std::future<std::string>> replies;

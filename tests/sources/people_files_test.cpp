@@ -302,6 +302,30 @@ TEST_F(PeopleFiles, OneHotColumns) {
                          "bad.csv:3: expected 0 or 1 in the column 'is_a', found '2'"));
 }
 
+// A column that is empty at first may hold anything.
+TEST_F(PeopleFiles, AnEmptyColumnBesideZerosIsNoLabel) {
+    std::string zeros = "title,budget,a,b\n", blanks = "title,rare,a,b\n";
+    for (int i = 0; i < 300; ++i) {
+        zeros += "film " + std::to_string(i) + (i % 2 ? ",,0,1\n" : ",,1,0\n");
+        blanks += "film " + std::to_string(i) + (i % 2 ? ",,,1\n" : ",,1,\n");
+    }
+    write("a.csv", zeros + "rich film,17500,1,0\n");
+    EXPECT_EQ(rows("a.csv", {{"text_column", "title"}})[300], "rich film -> | a");
+    EXPECT_TRUE(contains(said("a.csv", {{"text_column", "title"}}).at(1),
+                         "a.csv: 1 column without 0 or 1 in the first rows left out of the labels "
+                         "('budget'); write 0 where a row does not have a label"));
+    EXPECT_TRUE(contains(error("a.csv", {{"text_column", "title"}, {"label_column", "a+b"}}),
+                         "labels are those of one column: join 'a' and 'b' in the file; where they hold 0 "
+                         "and 1, remove other columns of 0 and 1 and give --label-column '*'"));
+    // Where nothing stands for 0, it may be a label that no row has so far.
+    write("b.csv", blanks + "rare film,1,,\n");
+    EXPECT_EQ(rows("b.csv", {{"text_column", "title"}})[300], "rare film -> | rare");
+    write("c.csv", zeros + "film,,17,0\n");
+    EXPECT_TRUE(contains(error("c.csv", {{"text_column", "title"}}),
+                         "c.csv:302: expected 0 or 1 in the column 'a', found '17'; write 0 or 1 there, or "
+                         "remove the column if it is no label"));
+}
+
 // A label may be called as texts are: `text` is a kind of media.
 TEST_F(PeopleFiles, OneHotColumnsThatAreCalledAsTexts) {
     for (const char* name : {"text", "question", "review"}) {

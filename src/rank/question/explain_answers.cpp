@@ -45,7 +45,7 @@ void split_scripts(std::string_view word, const OnPart& part) {
 }
 
 // Punctuation marks are words too: models read them.
-std::vector<ExplainedWord> words_of(const std::string& text) {
+std::vector<ExplainedWord> words_of(const std::string& text, std::int64_t& words_each) {
     std::vector<ExplainedWord> words;
     const auto add = [&](std::string_view word) {
         const std::int64_t begin = word.data() - text.data();
@@ -60,6 +60,7 @@ std::vector<ExplainedWord> words_of(const std::string& text) {
     else
         split_bert_words(text, [&](std::string_view word) { split_scripts(word, add); });
     const std::size_t group = (words.size() + kMostWords - 1) / kMostWords;
+    words_each = static_cast<std::int64_t>(std::max<std::size_t>(group, 1));
     if (group > 1) {
         std::vector<ExplainedWord> groups;
         for (std::size_t i = 0; i < words.size(); i += group)
@@ -115,7 +116,7 @@ std::vector<std::vector<Prediction>> predict_named(Predictor& predictor,
 
 Explanation explain_answers(Predictor& predictor, const std::string& text, const Question& question) {
     Explanation result;
-    result.words = words_of(text);
+    result.words = words_of(text, result.words_each);
     Question again;
     std::vector<std::vector<Prediction>> answers = question.labels.empty()
                                                        ? predictor.predict({text}, question)

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "elmo/error.h"
+#include "elmo/messages.h"
 #include "sources/tables/json_rows.h"
 #include "sources/tables/label_fields.h"
 #include "sources/tables/label_lists.h"
@@ -353,6 +354,16 @@ void settle_writing(Layout& layout) {
              false});
     if (layout.table.quotes == QuoteChoice::kAuto && tsv && shape.quotes)
         layout.detected.push_back({"quotes", "double", false});
+    if (shape.blank.empty()) return;
+    constexpr std::size_t kNamed = 5;
+    std::vector<std::string> names;
+    for (const std::size_t at : shape.blank)
+        if (names.size() < kNamed) names.push_back(fmt::format("'{}'", quoted(shape.names[at])));
+    layout.notes.push_back(fmt::format(
+        "{}: {} without 0 or 1 in the first rows left out of the labels ({}{}); write 0 where a row does not "
+        "have a label",
+        layout.shown(layout.train.text), counted(std::ssize(shape.blank), "column"), fmt::join(names, ", "),
+        shape.blank.size() > kNamed ? ", ..." : ""));
 }
 
 // Fields of labels, each once.
@@ -505,10 +516,16 @@ void settle_reading(const ReadOptions& reading, Layout& layout) {
         if (layout.format != DataFormat::kJsonl) settle_writing(layout);
         leave_out_unlabelled_test(reading, layout);
         const bool open = reading.label_separator == "auto";
-        if (!open && !reading.label_separator_of_run) return;
-        const std::vector<std::string> fields = label_fields(layout, layout.train.text);
-        const std::string separator =
-            open ? guess_separator(fields) : guess_other_separator(fields, reading.label_separator);
+        // Of the training file, when the call was resolved: it says nothing about the files beside it.
+        const bool detected = std::ranges::any_of(
+            reading.detected, [](const auto& option) { return option.first == "label_separator"; });
+        if (!open && !reading.label_separator_of_run && !detected) return;
+        std::string separator;
+        if (!detected) {
+            const std::vector<std::string> fields = label_fields(layout, layout.train.text);
+            separator =
+                open ? guess_separator(fields) : guess_other_separator(fields, reading.label_separator);
+        }
         if (!separator.empty()) {
             layout.cells = written_as(separator, layout.cells);
             layout.detected.push_back({"label_separator", separator});

@@ -24,10 +24,10 @@ std::size_t column(const std::vector<std::string>& names, std::string_view name)
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
 }
 
-// The columns of 0 and 1 that `pattern`, a beginning with a star behind it, stands for.
-std::vector<std::size_t> flag_columns(const std::filesystem::path& file, const TableShape& shape,
-                                      std::string_view pattern) {
-    std::vector<std::size_t> found;
+// Finds the columns of 0 and 1 that `pattern`, a beginning with a star behind it, stands for.
+void find_flag_columns(const std::filesystem::path& file, TableShape& shape, std::string_view pattern) {
+    std::vector<std::size_t> found, blank;
+    bool zeros = false;
     const std::string_view beginning = pattern.substr(0, pattern.size() - 1);
     const SampleRows rows = beginning.empty() ? sample_rows(file, shape, kLookedAt) : SampleRows();
     for (std::size_t i = 0; i < shape.names.size(); ++i) {
@@ -36,9 +36,24 @@ std::vector<std::size_t> flag_columns(const std::filesystem::path& file, const T
         // A star alone leaves out what holds other things: numbers of rows, dates.
         const bool flags = std::all_of(rows.begin(), rows.end(),
                                        [&](const auto& row) { return i >= row.size() || is_flag(row[i]); });
-        if (flags && !shape.names[i].empty()) found.push_back(i);
+        if (!flags || shape.names[i].empty()) continue;
+        bool filled = rows.empty();
+        for (const auto& row : rows) {
+            if (i >= row.size() || trim(row[i]).empty()) continue;
+            filled = true;
+            zeros = zeros || !is_set_flag(row[i]);
+        }
+        (filled ? found : blank).push_back(i);
     }
-    return found;
+    // Where others have a 0, a label that no row has would have it too; else nothing may stand for it.
+    if (!zeros) {
+        found.insert(found.end(), blank.begin(), blank.end());
+        std::ranges::sort(found);
+        blank.clear();
+    }
+    shape.labels = std::move(found);
+    shape.blank = std::move(blank);
+    shape.one_hot = true;
 }
 
 // Finds the layout's columns among the names; false where one is missing.
@@ -52,10 +67,8 @@ bool find_columns(const std::filesystem::path& file, const Layout& layout, Table
     if (label.empty()) return true;
     if (const std::size_t at = column(shape.names, label); at < shape.names.size())
         shape.labels = {at};
-    else if (label.ends_with('*')) {
-        shape.labels = flag_columns(file, shape, label);
-        shape.one_hot = true;
-    }
+    else if (label.ends_with('*'))
+        find_flag_columns(file, shape, label);
     return !shape.labels.empty();
 }
 
@@ -136,7 +149,7 @@ std::string header_advice(const std::filesystem::path& file, const Layout& layou
         !joined.empty())
         return joined;
     if (const std::string one = one_column_advice(layout.label_column, shape.names, "column"); !one.empty())
-        return one;
+        return one + "; where they hold 0 and 1, remove other columns of 0 and 1 and give --label-column '*'";
     if (file != layout.train.text && !layout.train.text.empty())
         return fmt::format(
             "it is read with the columns of {}: rename its columns, or move it elsewhere and score it by "

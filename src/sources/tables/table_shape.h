@@ -21,6 +21,7 @@ struct TableShape {
     std::vector<std::size_t> text;    // columns
     std::vector<std::size_t> labels;  // one, or where one_hot all of them; none where only texts are read
     bool one_hot = false;
+    std::vector<std::size_t> blank;  // columns that '*' leaves out, as the first rows have nothing in them
 
     Framing framing() const;
     std::unique_ptr<RecordReader> open(const std::filesystem::path& file) const;

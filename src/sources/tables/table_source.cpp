@@ -30,7 +30,9 @@ class TableParser : public RowParser {
         for (const std::size_t column : shape_.labels) {
             if (!is_flag(fields_[column]))
                 fail(record, fmt::format("0 or 1 in the column '{}'", quoted(shape_.names[column])),
-                     fmt::format("'{}'", quoted(fields_[column])), "name the labels with --label-column");
+                     fmt::format("'{}'", quoted(fields_[column])),
+                     "write 0 or 1 there, or remove the column if it is no label; where the names of labels "
+                     "begin alike, --label-column 'genre_*' takes those columns only");
             if (is_set_flag(fields_[column])) labels.names.push_back(shape_.names[column]);
         }
     }
