@@ -364,9 +364,10 @@ TEST(Reading, WhatCannotWorkIsSaidBeforeTheImport) {
     EXPECT_FALSE(std::filesystem::exists(folder.path("a"))) << "nothing is left behind";
     ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // no GPU, in a build with CUDA
     const auto refuses_cuda = [](const Words& call) {
-        const Outcome outcome = run_elmo(call + Words{"--device", "cuda", "--quiet"});
+        const Outcome without_gpu = run_elmo(call + Words{"--device", "cuda", "--quiet"});
         // Of a build without CUDA it is an option with a wrong value.
-        expect_failure(outcome, contains(outcome.err, "libelmo_cuda.so is not in") ? 2 : 1, {"device"});
+        expect_failure(without_gpu, contains(without_gpu.err, "libelmo_cuda.so is not in") ? 2 : 1,
+                       {"device"});
     };
     refuses_cuda({"train", data, "--out", folder.text("b")});
     refuses_cuda({"tune", data, "--out", folder.text("b")});
