@@ -67,6 +67,28 @@ TEST_F(FirstUse, AnotherTestShareOfTheRunsOwnDataIsNoticed) {
     EXPECT_TRUE(contains(other.out, "trained texts")) << other.out;
 }
 
+// Rows without labels are examples of texts that have none, with one label, a few and label trees.
+TEST_F(FirstUse, TextsWithoutLabelsTrainALinearModel) {
+    for (const int labels : {1, 3, 150}) {
+        std::string rows = "text,labels\n";
+        for (int i = 0; i < 1200; ++i)
+            rows += fmt::format("cheap pills of maker {} number {},maker{}\nminutes of the meeting {},\n",
+                                i % labels, i, i % labels, i);
+        const std::string file = folder_.write("rows.csv", rows), run = folder_.text("linear");
+        expect_success(run_elmo({"train", file, "--encoder", "linear", "--test-share", "0", "--out", run,
+                                 "--overwrite", "--quiet"}));
+        const auto answers = [&](const char* text) {
+            const Outcome outcome =
+                run_elmo({"predict", run, "--text", text, "--threshold", "0.5", "--json"});
+            expect_success(outcome);
+            return outcome.out;
+        };
+        EXPECT_TRUE(contains(answers("cheap pills of maker 0 number 7"), "maker0")) << labels;
+        EXPECT_FALSE(contains(answers("minutes of the meeting 7"), "maker"))
+            << labels << answers("minutes of the meeting 7");
+    }
+}
+
 // Rows are held out by a hash of their text, so of other columns others are, which trained the run; and what
 // it was trained on, the longer texts, does not show it.
 TEST_F(FirstUse, OtherTextColumnsOfTheRunsOwnDataAreNoticed) {

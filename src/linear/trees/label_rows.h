@@ -20,10 +20,11 @@ struct LabelsOfRows {
     }
 };
 
-// Rows of each label, ascending.
+// Rows of each label, and those that carry none, ascending.
 struct RowsOfLabels {
     std::vector<std::int64_t> offsets = {0};
     std::vector<std::int32_t> rows;
+    std::vector<std::int32_t> unlabelled;
 
     std::int64_t labels() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
     std::span<const std::int32_t> of(std::int64_t label) const {
@@ -33,7 +34,7 @@ struct RowsOfLabels {
     }
 };
 
-// `left_out`: rows that count as carrying none, marked by 1; empty where there are none.
+// `left_out`: rows that do not count, marked by 1; empty where there are none.
 RowsOfLabels rows_of_labels(const LabelsOfRows& labels, std::int64_t num_labels,
                             std::span<const std::uint8_t> left_out = {});
 

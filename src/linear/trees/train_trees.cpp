@@ -45,6 +45,7 @@ class TreeTrainer {
         const auto base = static_cast<std::int32_t>(out.nodes());
         out.roots.push_back(base);
         std::int32_t next = base;  // first node of the next level
+        const std::vector<std::int32_t> none;
         for (std::size_t depth = 0; depth < tree.levels.size(); ++depth) {
             const auto& level = tree.levels[depth];
             const bool leaves = depth + 1 == tree.levels.size();
@@ -54,7 +55,8 @@ class TreeTrainer {
             const auto one = [&](std::int64_t i) {
                 if (context_.stop_requested()) return;
                 const auto n = static_cast<std::size_t>(i);
-                trained[n] = train_node(level[n], below, seed + 0x10001u * depth + 0x9e3779b9u * n);
+                trained[n] = train_node(level[n], below, depth == 0 ? labels_.unlabelled : none,
+                                        seed + 0x10001u * depth + 0x9e3779b9u * n);
             };
             if (static_cast<std::int64_t>(level.size()) < kFewNodes)
                 for (std::size_t i = 0; i < level.size(); ++i) one(static_cast<std::int64_t>(i));
@@ -84,11 +86,12 @@ class TreeTrainer {
         return below;
     }
 
-    // Rows of the node, ascending; and of each child, by their place among those.
+    // Rows of the node, of which `rows` are negative for all, ascending; and of each child, by their place
+    // among those.
     std::vector<std::int32_t> rows_of(const LabelTree::Node& node,
                                       const std::vector<std::vector<std::int32_t>>& below,
+                                      std::vector<std::int32_t> rows,
                                       std::vector<std::vector<std::int32_t>>& positives) const {
-        std::vector<std::int32_t> rows;
         for (const std::int32_t child : node) {
             auto& of_child = positives.emplace_back();
             for (const std::int32_t label : below[static_cast<std::size_t>(child)]) {
@@ -142,9 +145,9 @@ class TreeTrainer {
     }
 
     TrainedNode train_node(const LabelTree::Node& node, const std::vector<std::vector<std::int32_t>>& below,
-                           std::uint64_t seed) {
+                           const std::vector<std::int32_t>& negatives, std::uint64_t seed) {
         std::vector<std::vector<std::int32_t>> positives;
-        const std::vector<std::int32_t> rows = rows_of(node, below, positives);
+        const std::vector<std::int32_t> rows = rows_of(node, below, negatives, positives);
         const NodeRows own = gather_rows(rows_, rows, column_weights_,
                                          scratch_[static_cast<std::size_t>(thread_index())].gather);
         TrainedNode trained;

@@ -1,5 +1,5 @@
 // Trains the label trees of a linear model: the classifiers of every node on the rows that carry a label
-// below it.
+// below it, those of the root also on rows that carry none.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct LinearTraining {
     bool equal_texts_together = true;  // those rows are whole texts
 };
 
-// Rows that carry no label train nothing. `column_weights`: of the vocabulary. False when the context asks to
-// stop. Results do not depend on the number of threads.
+// `column_weights`: of the vocabulary. False when the context asks to stop. Results do not depend on the
+// number of threads.
 bool train_trees(const Context& context, const SparseRows& rows, const RowsOfLabels& labels,
                  std::span<const float> column_weights, const LinearTraining& training,
                  const std::string& title, LabelTrees& out);
