@@ -158,8 +158,12 @@ std::string ScoredRun::scored_data() const {
 void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts) {
     const Config& of_run = checkpoint_.config();
     const Split& all = dataset_.train();
-    const auto score = [&](std::vector<std::int64_t> rows, const std::string& which,
+    const auto score = [&](std::vector<std::int64_t> rows, bool held_out, const std::string& which,
                            const std::string& reason) {
+        if (!config_.save_predictions.empty())
+            context_.warning(fmt::format(
+                "{} holds the answers of {} of {} rows; --split all saves those of all",
+                config_.save_predictions, with_commas(std::ssize(rows)), with_commas(num_rows())));
         context_.info(fmt::format("{}: {} of {} texts trained {}: {} are scored (--split all scores all)",
                                   config_.data, with_commas(trained_rows_), with_commas(num_rows()), called_,
                                   fmt::format(fmt::runtime(which), with_commas(std::ssize(rows)))));
@@ -167,7 +171,8 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
         parts_ = {{&all, SplitName::kTrain, std::move(rows)}};
         choose_option(config_, "split", &Config::split, std::string("test"), reason);
         trained_rows_ = count_trained(texts, parts_, *tokenizer_);
-        held_out_ = true;
+        untrained_ = true;
+        held_out_ = held_out;
     };
     try {
         const Config own = with_usual_numbers(with_length(
@@ -177,7 +182,8 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
         const bool same = held_out.train().rows() == checkpoint_.state().train_rows;
         if ((same || !texts.is_whole()) &&
             !is_share(count_trained(texts, parts, *tokenizer_), parts, kOwnShare))
-            return score(find_rows(all, parts.front()), same ? "the {} that it held out" : "{} of the others",
+            return score(find_rows(all, parts.front()), same,
+                         same ? "the {} that it held out" : "{} of the others",
                          std::string(reason_of(own, "split")));
     } catch (const DataError&) {  // nothing was held out of it
     }
@@ -186,7 +192,7 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     // No more than validated the run: a training file without its test rows.
     const double validated = parse_validation(of_run).share * static_cast<double>(num_rows());
     if (static_cast<double>(rows.size()) <= validated + 3 * std::sqrt(validated)) return;
-    score(std::move(rows), "the other {}",
+    score(std::move(rows), false, "the other {}",
           "most of the data's rows trained the run: those whose texts did not");
 }
 
@@ -216,12 +222,13 @@ void ScoredRun::choose_parts(const Config& given) {
             "{}: the {} rows of {} were held out by the text of --text-column {}; those held out by "
             "the text of {} may have trained it: leave --text-column out, or score a file that did not",
             config_.data, config_.split, called_, of_run.text_column, config_.text_column));
-    const double too_many = held_out_ || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
+    const double too_many = untrained_ || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
         context_.warning(
             fmt::format("{}: {} of {} scored texts trained {}; their scores say little about new texts{}",
                         scored_data(), with_commas(trained_rows_), with_commas(num_rows()), called_,
-                        ReadOptions(given).test_share_given && scored_data() == config_.data
+                        config_.split == "validation" ? ": give rows that did not train it"
+                        : ReadOptions(given).test_share_given && scored_data() == config_.data
                             ? ": leave --test-share out to score those that it held out"
                             : ""));
 }

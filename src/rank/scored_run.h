@@ -84,7 +84,8 @@ class ScoredRun {
     std::vector<std::int64_t> unknown_counts_;
     std::vector<std::string_view> names_, unknown_names_;
     std::string matched_;
-    bool held_out_ = false;  // the rows are those that did not train the run, of data most of which did
+    // Of data most of which trained the run: the rows are those that did not, or those that it held out.
+    bool untrained_ = false, held_out_ = false;
     // What a part points to when labels were matched.
     struct Renumbered {
         Split split;

@@ -1444,6 +1444,45 @@ TEST_F(FirstUse, OfAGrownFileTheRowsThatDidNotTrainAreScored) {
     EXPECT_FALSE(chosen["protocol"].contains("trained_samples")) << chosen;
 }
 
+// New rows keep their true labels, also those that the run does not have.
+TEST_F(FirstUse, NewRowsOfAGrownFileKeepLabelsThatTheRunDoesNotHave) {
+    std::string more;
+    for (int i = 0; i < 60; ++i) more += fmt::format("a new text {},\"{},gadget\"\n", i, kAnimals[i % 4]);
+    const Json alone = scores({run(), folder_.write("new.csv", "text,labels\n" + more), "--k", "1"}),
+               grown = scores({run(), folder_.write("grown.csv", csv_rows(0, 200) + more), "--k", "1"});
+    EXPECT_EQ(alone["protocol"]["samples"], 60);
+    EXPECT_GT(grown["protocol"]["samples"], 60);
+    EXPECT_EQ(grown["protocol"]["labels"], alone["protocol"]["labels"]) << grown;
+    EXPECT_EQ(alone["protocol"]["labels"], 5) << alone;
+}
+
+// As each of the runs by itself.
+TEST_F(FirstUse, AComparisonScoresTheRowsThatDidNotTrain) {
+    const std::string other = folder_.text("other");
+    expect_success(run_elmo({"train", data(), "--out", other, "--encoder", "linear", "--quiet"}));
+    for (const int rows : {200, 350}) {
+        const std::string file = folder_.write("copy.csv", csv_rows(0, rows) + "\n");
+        const std::int64_t samples = scores({run(), file})["protocol"]["samples"];
+        ASSERT_LT(samples, rows);
+        const Json both = scores({run(), other, file});
+        EXPECT_EQ(both["first"]["protocol"]["samples"], samples) << both;
+        EXPECT_EQ(both["second"]["protocol"]["samples"], samples) << both;
+    }
+    // Rows that trained one of them only are scored with the others.
+    const std::string fresh = folder_.write("fresh.csv", csv_rows(1000, 1200)), third = folder_.text("third");
+    expect_success(run_elmo({"train", fresh, "--out", third, "--encoder", "linear", "--quiet"}));
+    const Json all = scores({run(), third, folder_.write("copy.csv", csv_rows(0, 200) + "\n")});
+    EXPECT_EQ(all["first"]["protocol"]["samples"], 200) << all;
+}
+
+TEST_F(FirstUse, SavedPredictionsOfSomeRowsAreSaidToBeSo) {
+    const std::string file = folder_.write("copy.csv", csv_rows(0, 200) + "\n");
+    const Outcome some = run_elmo({"eval", run(), file, "--save-predictions", folder_.text("p.txt"), "-q"});
+    expect_success(some);
+    EXPECT_TRUE(contains(some.err, "p.txt holds the answers of ")) << some.err;
+    EXPECT_TRUE(contains(some.err, " of 200 rows; --split all saves those of all")) << some.err;
+}
+
 TEST_F(FirstUse, ARenamedFileIsScoredAsTheRunsOwnWhereTextsAreNearlyEqual) {
     // Two blanks or one make different rows, but the same tokens: some test rows also trained the run.
     std::string rows = csv_rows(0, 200);

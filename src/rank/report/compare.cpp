@@ -26,7 +26,8 @@ void refuse_single_outputs(const Config& config) {
                                           std::string_view(key)));
 }
 
-// Both runs are to read the same rows: those that the run whose own data it is would score.
+// Both runs are to read the same rows: those that the run whose own data it is would score. Of other data it
+// is still open which.
 Config with_shared_rows(Config config, const std::string& first, const std::string& second) {
     const Config of_first = resolve_for_run(first, config);
     const ReadOptions reading(of_first);
@@ -44,10 +45,29 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
                 // For the other run it counts as given, but nobody typed it.
                 mark_option(config, key, Origin::kRecipe, "the recipe of " + run);
             }
+            copy_option(config, chosen, "split");
             break;
         }
     }
-    copy_option(config, chosen, "split");
+    return config;
+}
+
+// The rows that a run would score. Messages name the run that they are about: there are two.
+std::int64_t count_rows(const Context& context, const std::string& run, const Config& config) {
+    const Config as_run = resolve_for_run(run, config);
+    return ScoredRun(context, run, Checkpoint(run, as_run.checkpoint), as_run, run).num_rows();
+}
+
+// All rows where the runs would score others than each other: those that did not train the one, say.
+Config with_equal_rows(const Context& context, Config config, const std::string& first,
+                       const std::string& second) {
+    if (config.split != "auto") return config;
+    Sinks sinks = context.sinks();
+    sinks.message = nullptr;
+    const Context silent = context.with_sinks(std::move(sinks));
+    if (count_rows(silent, first, config) != count_rows(silent, second, config))
+        choose_option(config, "split", &Config::split, std::string("all"),
+                      "the rows that did not train the one run are not those that did not train the other");
     return config;
 }
 
@@ -59,25 +79,24 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
         config.data, first, second));
 }
 
-// Reads the data as both runs do, before one of them is ranked: the other may not be able to, or have no
-// threshold.
-void require_readable(const Context& context, const std::string& first, const std::string& second,
-                      const Config& config) {
-    if (!ranks_of(context).is_first()) return;
-    const Config as_first = resolve_for_run(first, config), as_second = resolve_for_run(second, config);
-    Checkpoint one(first, as_first.checkpoint), other(second, as_second.checkpoint);
-    const auto require_threshold = [&](const std::string& run, const Config& as_run, const Checkpoint& read) {
+// Before the data is read.
+void require_thresholds(const Context& context, const std::string& first, const std::string& second,
+                        const Config& config) {
+    for (const std::string& run : {first, second}) {
+        const Config as_run = resolve_for_run(run, config);
         try {
-            scoring_threshold(context, as_run, read);
+            scoring_threshold(context, as_run, Checkpoint(run, as_run.checkpoint));
         } catch (const ConfigError& error) {
             throw ConfigError(fmt::format("{}: {}", run, error.what()));
         }
-    };
-    require_threshold(first, as_first, one);
-    require_threshold(second, as_second, other);
-    // Messages name the run that they are about: there are two.
-    const std::int64_t of_first = ScoredRun(context, first, std::move(one), as_first, first).num_rows();
-    const std::int64_t of_second = ScoredRun(context, second, std::move(other), as_second, second).num_rows();
+    }
+}
+
+// Reads the data as both runs do, before one of them is ranked: the other may not be able to.
+void require_readable(const Context& context, const std::string& first, const std::string& second,
+                      const Config& config) {
+    const std::int64_t of_first = count_rows(context, first, config),
+                       of_second = count_rows(context, second, config);
     if (of_first != of_second) refuse_other_rows(config, of_first, of_second);
 }
 
@@ -87,8 +106,12 @@ Comparison compare(const Context& given_context, const std::string& first, const
                    const Config& given) {
     refuse_single_outputs(given);
     const Context context = with_said_once(given_context, "");  // both read the same data
-    const Config config = with_shared_rows(given, first, second);
-    require_readable(context, first, second, config);
+    Config config = with_shared_rows(given, first, second);
+    if (ranks_of(context).is_first()) {
+        require_thresholds(context, first, second, config);
+        config = with_equal_rows(context, std::move(config), first, second);
+        require_readable(context, first, second, config);
+    }
     const DetailedEvaluation a = evaluate_in_detail(context, first, config, {}, first),
                              b = evaluate_in_detail(context, second, config, {}, second);
     if (a.rows_hash != b.rows_hash)
