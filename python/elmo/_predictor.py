@@ -151,7 +151,7 @@ def open_run(run: Any, options: Any, labels: Any = None, without: Any = None) ->
 class Predictor:
     """A run that answers texts. Several threads may share one: they are answered in turn."""
 
-    @document("p", without=("data", "out", "resume", "overwrite", "input"))
+    @document("p")
     def __init__(self, run: Any, *, labels: Any = None, without: Any = None, **options: Unpack[PredictOptions]):
         """Opens a run: a Run, or its folder.
 

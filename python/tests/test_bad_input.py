@@ -165,6 +165,26 @@ def test_options():
         elmo.train(texts=TEXTS, labels=LABELS, on_log=[1])
 
 
+def test_options_of_files_that_predictions_do_not_have(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for options, message in ((dict(out="answers.jsonl"), "option 'out' does not belong to predict; predict returns its answers"),
+                             (dict(resume=True), "predict returns its answers"), (dict(overwrite=True), "predict returns its"),
+                             (dict(with_text=True), "answers stand in the order of the texts"),
+                             (dict(id_column="id"), "answers stand in the order of the texts"),
+                             (dict(input="jsonl"), "texts come from memory"), (dict(data={"a": [1, 2]}), "texts come from memory"),
+                             *((dict([pair]), "texts come from memory: read them first") for pair in dict(
+                                 text_column="title", label_column="tags", format="csv", columns="text,labels", delimiter=",",
+                                 quotes="none", encoding="latin-1", label_separator=";", test_share=0.5, cache="cache",
+                                 allow_invalid_utf8=True, allow_stray_quotes=True).items())):
+        for call in (lambda: run.predict(TEXTS, **options), lambda: elmo.Predictor(run, **options),
+                     lambda: run.explain("one", **options), lambda: run.embed(TEXTS, **options)):
+            with pytest.raises(elmo.ConfigError) as caught:
+                call()
+            assert message in str(caught.value)
+    assert not list(tmp_path.iterdir())
+    assert len(run.predict(TEXTS, out=None, data=None, top=1)) == 3
+
+
 def test_columns_of_answers(run):
     with pytest.raises(elmo.DataError, match="columns: expected every label once, found 'apple' more than once"):
         run.predict(TEXTS).to_csr(columns=["river", "apple", "apple"])
