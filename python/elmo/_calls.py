@@ -49,7 +49,7 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     if options.get("init") and data is not None:
         set_columns_of_run(config, options["init"], data, options)
     if data is not None or texts is not None or not (options.get("resume") or options.get("init")):
-        kept = set_data(config, data, texts, labels, test, validation, label_names)
+        kept = set_data(config, data, texts, labels, test, validation, label_names, options.get("test_share"))
     elif options.get("resume"):
         if out is not None:
             kept = set_own_data(config, path_of(out, "out", "a folder for the run"), "give them again as texts=… and labels=…")
@@ -86,7 +86,7 @@ def tune(data: Any = None, *, texts: Any = None, labels: Any = None, validation:
     """
     config = make_config("t", options, recipe)
     trials, seconds = whole_number(trials, "trials"), number(seconds, "seconds")
-    kept = set_data(config, data, texts, labels, None, validation, label_names)
+    kept = set_data(config, data, texts, labels, None, validation, label_names, options.get("test_share"))
     config.set("out", path_of(out, "out", "a folder for the search"))
     listener = Listener(progress)
     try:

@@ -165,6 +165,16 @@ def test_options():
         elmo.train(texts=TEXTS, labels=LABELS, on_log=[1])
 
 
+def test_a_share_beside_test_rows(tmp_path):
+    rows, pair = dict(texts=TEXTS * 10, labels=LABELS * 10, **SMALL | dict(epochs=1)), (TEXTS, LABELS)
+    with pytest.raises(elmo.ConfigError, match=r"test_share: expected none beside test rows.*found 0\.5; leave it out"):
+        elmo.train(**rows, test=pair, test_share=0.5)
+    assert elmo.train(**rows, test=pair, test_share=0).log[0].train_rows == 30
+    recipe = tmp_path / "share.toml"
+    recipe.write_text("test_share = 0.5\n")  # of data without test rows
+    assert elmo.train(**rows, test=pair, recipe=recipe).log[0].train_rows == 30
+
+
 def test_options_of_files_that_predictions_do_not_have(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for options, message in ((dict(out="answers.jsonl"), "option 'out' does not belong to predict; predict returns its answers"),
