@@ -88,6 +88,8 @@ def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _c
         if value is None:
             continue
         if key not in known:
+            if key in OWN.get(verb, ()):
+                raise _core.ConfigError(f"option '{key}' belongs to {VERBS[verb]} itself, not to this call; leave it out")
             if near := difflib.get_close_matches(key, OWN.get(verb, ()), 1, 0.75):
                 raise _core.ConfigError(f"unknown option '{key}' (did you mean '{near[0]}'?)")
             config.set(key, "")  # the library words what it does not know

@@ -165,6 +165,27 @@ def test_options():
         elmo.train(texts=TEXTS, labels=LABELS, on_log=[1])
 
 
+def test_explain_of_options_takes_no_rows():
+    for options in (dict(texts=TEXTS, labels=LABELS), dict(data={"text": TEXTS, "labels": LABELS}),
+                    dict(validation=(TEXTS, LABELS))):
+        with pytest.raises(elmo.ConfigError) as caught:
+            elmo.explain(**options)
+        assert str(caught.value).startswith(f"{next(iter(options))}: expected options alone, or the path of a data set")
+    with pytest.raises(elmo.ConfigError, match="option 'test' belongs to train itself, not to this call; leave it out"):
+        elmo.tune(texts=TEXTS, labels=LABELS, test=(TEXTS, LABELS), out="search")
+    assert "the path of a data set" in elmo.explain.__doc__
+
+
+def test_a_linear_run_is_not_told_to_train_longer(texts, labels):
+    wrong = [["river" if row[1] == "stone" else "stone"] for row in labels]  # the worst answers are right
+    for options, advice in ((SMALL, "; train longer"), (dict(encoder="linear"), "; the run learnt nothing that holds for its "
+                                                        "validation rows: train on more rows, or give rows")):
+        run = elmo.train(texts=texts, labels=labels, **options)
+        with pytest.raises(elmo.DataError) as caught:
+            run.calibrate(validation=(texts, wrong))
+        assert "nothing to calibrate" + advice in str(caught.value)
+
+
 def test_a_share_beside_test_rows(tmp_path):
     rows, pair = dict(texts=TEXTS * 10, labels=LABELS * 10, **SMALL | dict(epochs=1)), (TEXTS, LABELS)
     with pytest.raises(elmo.ConfigError, match=r"test_share: expected none beside test rows.*found 0\.5; leave it out"):
