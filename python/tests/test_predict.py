@@ -199,6 +199,31 @@ def test_scores_of_rows_in_memory(run):
         run.evaluate(texts=texts, labels=labels, split="test")
 
 
+def test_stored_predictions_of_a_run(texts, labels, tmp_path):
+    """The run says which data they are of and how it is read."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": texts, "b": [";".join(row) for row in labels]})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    frame.to_parquet(tmp_path / "d.parquet")
+    stored = tmp_path / "p.txt"
+    for data in (tmp_path / "d.csv", tmp_path / "d.parquet", frame):
+        run = elmo.train(data, text_column="a", label_column="b", out=tmp_path / "run", overwrite=True, **SMALL | dict(epochs=3))
+        scores = run.evaluate(save_predictions=stored, bootstrap=0)
+        calls = [lambda: run.evaluate(predictions=stored, bootstrap=0)]
+        calls += [] if data is frame else [lambda: run.evaluate(data, predictions=stored, bootstrap=0),
+                                           lambda: elmo.Run(run.path).evaluate(predictions=stored, bootstrap=0),
+                                           lambda: run.report(out=tmp_path / "page.html", predictions=stored, overwrite=True)]
+        for call in calls:
+            again = call()
+            assert [again[f"P@{k}"] for k in (1, 3, 5)] == [scores[f"P@{k}"] for k in (1, 3, 5)]
+            assert again.protocol.samples == scores.protocol.samples < 60 and "own data" in again.protocol.split_reason
+    other = tmp_path / "other.csv"  # none of it is the run's
+    frame.assign(a=frame.a + " again").to_csv(other, index=False)
+    scores = run.evaluate(other, save_predictions=stored, bootstrap=0)
+    again = run.evaluate(other, predictions=stored, bootstrap=0)
+    assert again.protocol.samples == scores.protocol.samples == 200 and again["P@1"] == scores["P@1"]
+
+
 def test_calibration_on_other_rows(texts, labels, tmp_path):
     run = elmo.train(texts=texts, labels=labels, **SMALL | dict(epochs=3))
     new = rows(60, seed=9)
