@@ -199,6 +199,31 @@ def test_scores_of_rows_in_memory(run):
         run.evaluate(texts=texts, labels=labels, split="test")
 
 
+def test_nearest_training_texts_are_explained(texts, labels, tmp_path, caplog):
+    lines = "".join(json.dumps({"text": text, "labels": row}) + "\n" for text, row in zip(texts, labels))
+    (tmp_path / "rows.jsonl").write_text(lines)
+    asked = "a red house number 7"
+    of_file = elmo.train(tmp_path / "rows.jsonl", out=tmp_path / "file", neighbours=0.4, encoder="linear")
+    printed = json.loads(elmo_program("explain", of_file.path, "--text", asked, "--json").stdout)
+    explained = of_file.explain(asked)
+    assert explained.nearest == printed["nearest"] and explained.words == printed["words"] and len(explained.nearest) == 5
+    near = explained.nearest[0]
+    assert near.text in texts and near.names == sorted(labels[texts.index(near.text)])
+    assert len(of_file.explain(asked, nearest=2).nearest) == 2 and "nearest" not in of_file.explain(asked, nearest=0)
+    # Rows from memory, while the process that trained the run has them.
+    of_rows = elmo.train(texts=texts, labels=labels, out=tmp_path / "rows", neighbours=0.4, encoder="linear")
+    assert of_rows.explain(asked).nearest == explained.nearest
+    del of_rows
+    with caplog.at_level("INFO", "elmo"):
+        again = elmo.Run(tmp_path / "rows").explain(asked)
+    assert [one.training_text for one in again.nearest] == [one.training_text for one in explained.nearest]
+    assert {one.text for one in again.nearest} == {""} and "training texts are not shown: " in caplog.text
+    assert "elmo-rows" not in caplog.text
+    for wrong in (-1, 1.5):
+        with pytest.raises(elmo.ConfigError, match="nearest: expected"):
+            of_file.explain(asked, nearest=wrong)
+
+
 def test_stored_predictions_of_a_run(texts, labels, tmp_path):
     """The run says which data they are of and how it is read."""
     pandas = pytest.importorskip("pandas")
