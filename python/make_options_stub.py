@@ -11,6 +11,14 @@ TYPES = {"switch": "bool", "integer": "int", "number": "float", "string": "str"}
 CLASSES = {"TrainOptions": "t", "EvaluateOptions": "e", "PredictOptions": "p", "PlanOptions": "m",
            "CalibrateOptions": "c", "TokenizerOptions": "k", "ServeOptions": "v", "IndexOptions": "n",
            "ExportOptions": "o", "InspectOptions": "i"}
+# Of predictions: options about files, which Python does not take (elmo/_config.py).
+OF_FILES = ("out", "resume", "overwrite", "id_column", "with_text", "input")
+
+
+def belongs(option, verb):
+    if verb == "p" and (option.group == "data" or option.key in OF_FILES):
+        return False
+    return verb in option.verbs and option.key not in ("data", "out", "validation", "tokenizer")
 
 
 def type_of(option):
@@ -27,7 +35,7 @@ def main():
     for name, verb in CLASSES.items():
         lines += ["", f"class {name}(TypedDict, total=False):"]
         for option in _core.options():
-            if verb in option.verbs and option.key not in ("data", "out", "validation", "tokenizer"):
+            if belongs(option, verb):
                 lines.append(f"    {option.key}: {type_of(option)} | None")
     with open(sys.argv[1], "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

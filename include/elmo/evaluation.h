@@ -280,8 +280,8 @@ struct RowsName {
     std::string data = {}, split = {};
 };
 
-// config.predictions empty: the model in `run`; otherwise the stored file, and `run` is unused. The scores
-// are also appended to RUN/scores.jsonl, or to the file in config.save_scores.
+// config.predictions empty: the model in `run`; otherwise the stored file, of whose data `run`, unless it is
+// "", says what config does not. A run's scores also go to RUN/scores.jsonl, or the file config.save_scores.
 ELMO_API Evaluation evaluate(const Context& context, const std::string& run, const Config& config,
                              const RowsName& rows = {});
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from elmo import _core
 from elmo._config import document, make_config, number, whole_number
-from elmo._data import set_columns_of_run, set_data, set_nothing_but_validation
-from elmo._inputs import is_path, opened, path_of
+from elmo._data import is_rows, set_columns_of_run, set_data, set_nothing_but_validation
+from elmo._inputs import describe, is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
 from elmo._run import Run, evaluate_run, export_run, index_run, report_run, set_own_data
@@ -49,7 +49,7 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     if options.get("init") and data is not None:
         set_columns_of_run(config, options["init"], data, options)
     if data is not None or texts is not None or not (options.get("resume") or options.get("init")):
-        kept = set_data(config, data, texts, labels, test, validation, label_names)
+        kept = set_data(config, data, texts, labels, test, validation, label_names, options.get("test_share"))
     elif options.get("resume"):
         if out is not None:
             kept = set_own_data(config, path_of(out, "out", "a folder for the run"), "give them again as texts=… and labels=…")
@@ -86,7 +86,7 @@ def tune(data: Any = None, *, texts: Any = None, labels: Any = None, validation:
     """
     config = make_config("t", options, recipe)
     trials, seconds = whole_number(trials, "trials"), number(seconds, "seconds")
-    kept = set_data(config, data, texts, labels, None, validation, label_names)
+    kept = set_data(config, data, texts, labels, None, validation, label_names, options.get("test_share"))
     config.set("out", path_of(out, "out", "a folder for the search"))
     listener = Listener(progress)
     try:
@@ -159,9 +159,18 @@ def plan(data: Any = None, *, recipe: Any = None, **options: Unpack[PlanOptions]
     return plan_of(*_core.plan(None, config))
 
 
-@document("t")
+@document("t", without=("data",))
 def explain(*, recipe: Any = None, **options: Unpack[TrainOptions]) -> list[tuple[str, str, str]]:
-    """Every option with the value that training would use and the reason for it."""
+    """Every option with the value that training would use and the reason for it.
+
+    data : the path of a data set that `elmo train` reads. Values that follow from data (encoder, batch_size and so on) are
+        those of training only beside it; of a run on rows from memory, run.log[0].config and .reasons tell them.
+    """
+    for what in ("texts", "labels", "test", "label_names", "data", "validation"):
+        value = options.get(what)
+        if is_rows(value) or (value is not None and what not in ("data", "validation")):
+            raise _core.ConfigError(f"{what}: expected options alone, or the path of a data set beside them (data='rows.csv'), found "
+                                    f"{describe(value)}; run.log[0].reasons tells those of a run on rows from memory")
     return _core.resolve(make_config("t", options, recipe)).reasons()
 
 

@@ -18,6 +18,13 @@ ADVICE = {"p labels": "; predict_among(texts, labels) answers with some labels o
           "p k": "; top is the number of labels per text",
           "e top": "; k is the number of labels that count: k=(1, 3, 5)",
           "t top": "; predict and ElmoClassifier take it", "t threshold": "; predict and ElmoClassifier take it"}
+# Options of `elmo predict` about its files: here texts come from memory, and answers go there. The build leaves them out of
+# the stubs by the same rule (make_options_stub.py).
+OF_ANSWERS_FILE = "; predict returns its answers: write them from there, or run 'elmo predict RUN FILE --out ANSWERS'"
+IN_ORDER = "; answers stand in the order of the texts: answers[i] are those of texts[i]"
+OF_TEXTS_FILE = "; texts come from memory: read them first, as pandas.read_csv does, or run 'elmo predict RUN FILE'"
+OF_PREDICTED_FILES = {"out": OF_ANSWERS_FILE, "resume": OF_ANSWERS_FILE, "overwrite": OF_ANSWERS_FILE,
+                      "id_column": IN_ORDER, "with_text": IN_ORDER, "input": OF_TEXTS_FILE}
 MOST_ANSWERS = 100  # labels of a text above a threshold, unless top says otherwise
 Documented = TypeVar("Documented")
 # The library's letters of the verbs (include/elmo/options.def) and what they are called here.
@@ -61,22 +68,33 @@ def text_of(key: str, value: Any) -> str:
     raise _core.ConfigError(f"{key}: expected {expected}, found {describe(value)}{advice}")
 
 
+def refusal(verb: str, option: _core.OptionInfo) -> str | None:
+    """What to do instead of giving the option to the verb; None where it belongs to it."""
+    if verb not in option.verbs:
+        return ADVICE.get(f"{verb} {option.key}", "")
+    if verb == "p":
+        return OF_TEXTS_FILE if option.group == "data" else OF_PREDICTED_FILES.get(option.key)
+    return None
+
+
 def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _core.Config:
     """Defaults, then recipes, then the options that are not None, which must belong to the verb."""
     config = _core.Config()
     for one in recipe if isinstance(recipe, (list, tuple)) else [recipe]:
         if one is not None:
             config.load_recipe(path_of(one, "recipe", "the name or the file of a recipe"))
-    verbs = {option.key: option.verbs for option in _core.options()}
+    known = {option.key: option for option in _core.options()}
     for key, value in options.items():
         if value is None:
             continue
-        if key not in verbs:
+        if key not in known:
+            if key in OWN.get(verb, ()):
+                raise _core.ConfigError(f"option '{key}' belongs to {VERBS[verb]} itself, not to this call; leave it out")
             if near := difflib.get_close_matches(key, OWN.get(verb, ()), 1, 0.75):
                 raise _core.ConfigError(f"unknown option '{key}' (did you mean '{near[0]}'?)")
             config.set(key, "")  # the library words what it does not know
-        if verb not in verbs[key]:
-            raise _core.ConfigError(f"option '{key}' does not belong to {VERBS[verb]}{ADVICE.get(verb + ' ' + key, '')}")
+        if (advice := refusal(verb, known[key])) is not None:
+            raise _core.ConfigError(f"option '{key}' does not belong to {VERBS[verb]}{advice}")
         config.set(key, text_of(key, value))
     return config
 
@@ -87,7 +105,7 @@ def document(verb: str, without: tuple[str, ...] = ()) -> Callable[[Documented],
     def documented(function: Documented) -> Documented:
         lines = [textwrap.dedent(function.__doc__ or "").rstrip(), "", "Options (None leaves the default):", ""]
         for option in _core.options():
-            if verb not in option.verbs or option.key in without:
+            if refusal(verb, option) is not None or option.key in without:
                 continue
             default = option.default if option.default != "" else '""'
             lines += [f"{option.key} : {option.type}, default {default}",

@@ -163,8 +163,9 @@ def set_validation_alone(config: Config, validation: Any, label_names: Any) -> l
 
 
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
-             label_names: Any = None) -> list[Rows]:
-    """Sets the data set of the configuration; returns what has to live as long as it is used."""
+             label_names: Any = None, test_share: Any = None) -> list[Rows]:
+    """Sets the data set of the configuration; returns what has to live as long as it is used. A share to hold out that is
+    given beside test rows is refused."""
     if (data is None) == (texts is None):
         raise ConfigError("expected either data (a path or a table), or texts and labels; found "
                           + ("neither" if data is None else "both"))
@@ -189,6 +190,9 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
     else:
         add_values(rows, texts, labels, label_names, allow_null=allows_null(config))
     if test is not None:
+        if test_share is not None and float(config.get("test_share")) != 0:
+            raise ConfigError(f"test_share: expected none beside test rows (no others are held out then), found {test_share}; "
+                              "leave it out, or give training rows alone")
         add_any(rows, test, config, True, "test", label_names, labels)
         if config.get("resume") != "true":  # a continued run keeps its own
             config.set("test_share", "0")  # the run remembers that none of its rows were held out

@@ -148,10 +148,20 @@ def open_run(run: Any, options: Any, labels: Any = None, without: Any = None) ->
                            listed(without, "without"))
 
 
+def with_own_rows(run: Any, options: Any) -> _core.Config:
+    """The options, with copies of the rows that trained the run, where it has them."""
+    from elmo._run import own_data
+    config = make_config("p", options)
+    if (own := own_data(run)) is not None:
+        for key in ("data", "format"):
+            config.set(key, own.get(key))
+    return config
+
+
 class Predictor:
     """A run that answers texts. Several threads may share one: they are answered in turn."""
 
-    @document("p", without=("data", "out", "resume", "overwrite", "input"))
+    @document("p")
     def __init__(self, run: Any, *, labels: Any = None, without: Any = None, **options: Unpack[PredictOptions]):
         """Opens a run: a Run, or its folder.
 
@@ -230,13 +240,17 @@ class Predictor:
         self._log_messages()
         return np.concatenate(parts) if parts else self._core.embed([], 0)
 
-    def explain(self, text: str, labels: Any = None, top: int | None = None) -> Result:
+    def explain(self, text: str, labels: Any = None, top: int | None = None, nearest: int = 5) -> Result:
         """Which words of a text carried its `top` (3) best labels, or these labels, by name or number, all of them or the
         `top` best.
 
         The result has `words` (word, begin, end: it is text[begin:end]) and `labels`: the answers, with the
         `effects` of the words. An effect is the label's score less its score in the text without that word: above 0,
         the word speaks for the label.
+
+        Where answers also follow the nearest training texts (a linear run with neighbours), it has `nearest` too: the
+        `nearest` (5, up to 100) most like the text, best first, each with similarity, training_text (its number), text,
+        labels and names. Texts are read from the run's data, if that is still what it was, else they are "". 0 asks for none.
         """
         if not isinstance(text, str):
             raise _core.DataError(f"text: expected a str, found {describe(text)}")
@@ -244,10 +258,15 @@ class Predictor:
         if top is not None and labels is None and top > self._core.top:
             raise _core.ConfigError(f"top: expected up to {self._core.top} labels, as this Predictor answers with, found {top}; "
                                     f"open it with top={top}")
-        result = from_json(self._core.explain([text], listed(labels, "labels"), top))
+        if whole_number(nearest, "nearest") < 0:
+            raise _core.ConfigError(f"nearest: expected 0 or more training texts, found {nearest}")
+        result = from_json(self._core.explain([text], listed(labels, "labels"), top, int(nearest),
+                                              with_own_rows(self._run, self._options)))
         self._log_messages()
         for label in result["labels"]:
             label["name"] = label["name"] or str(label["label"])
+        for near in result.get("nearest", ()):
+            near["names"] = [name or str(label) for label, name in zip(near["labels"], near["names"])]
         if not text.isascii():  # the library counts bytes
             begins = np.frombuffer(text.encode(), np.uint8) & 0xC0 != 0x80
             place = np.concatenate([[0], np.cumsum(begins)])

@@ -136,11 +136,13 @@ class Run:
         """The vectors that the run's encoder makes of the texts, a row per text."""
         return self.predictor(**options).embed(texts)
 
-    def explain(self, text: str, labels: Any = None, top: int | None = None, **options: Unpack[PredictOptions]) -> Result:
-        """Which words of a text carried its labels: see Predictor.explain."""
+    def explain(self, text: str, labels: Any = None, top: int | None = None, nearest: int = 5,
+                **options: Unpack[PredictOptions]) -> Result:
+        """Which words of a text carried its labels, and of a run with neighbours the nearest training texts: see
+        Predictor.explain."""
         if top is not None and labels is None and labels_per_text(top) > int(_core.Config().get("top")):
             options["top"] = top  # else what predict opened serves
-        return self.predictor(**options).explain(text, labels, top)
+        return self.predictor(**options).explain(text, labels, top, nearest)
 
     def evaluate(self, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
                  progress: bool | None = None, **options: Unpack[EvaluateOptions]) -> Result:

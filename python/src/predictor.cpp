@@ -53,7 +53,8 @@ class SharedPredictor {
   public:
     SharedPredictor(const std::string& run, const Config& config, std::vector<std::string> labels,
                     std::vector<std::string> without)
-        : predictor_(Context({.sinks = messages_.sinks()}), run, resolve_for_run(run, config),
+        : run_(run),
+          predictor_(Context({.sinks = messages_.sinks()}), run, resolve_for_run(run, config),
                      {.label_list = std::move(labels), .without_list = std::move(without)}) {}
 
     // Offsets of the texts' answers, then labels, scores and probabilities of the answers one after another;
@@ -85,17 +86,24 @@ class SharedPredictor {
                         {static_cast<std::size_t>(vectors.rows), static_cast<std::size_t>(vectors.width)});
     }
 
-    // The JSON that `elmo explain --json` prints.
-    // Without a top, the three best labels or all that are given.
+    // The JSON that `elmo explain --json` prints. Without a top, the three best labels or all that are given.
+    // The texts of up to `nearest` training texts are read from the data of the configuration, or of the run.
     std::string explain(nb::list list, const std::vector<std::string>& labels,
-                        std::optional<std::int64_t> top) {
+                        std::optional<std::int64_t> top, std::int64_t nearest, const Config& config) {
         const std::vector<std::string> texts = strings_of(list, "text");
         const nb::gil_scoped_release release;
         const std::lock_guard lock(mutex_);
         Question question;
         if (!labels.empty()) question.labels = predictor_.find_labels(labels, "labels");
         question.top = top.value_or(labels.empty() ? 3 : std::ssize(question.labels));
-        return to_json(explain_answers(predictor_, texts.at(0), question));
+        Explanation explanation = explain_answers(predictor_, texts.at(0), question);
+        std::string why_not;
+        if (nearest > 0)
+            add_nearest_texts(Context({.sinks = silent()}), run_, config, predictor_, texts.at(0), nearest,
+                              explanation, why_not);
+        if (!why_not.empty())
+            messages_.sinks().message(Severity::kInfo, "training texts are not shown: " + why_not);
+        return to_json(explanation);
     }
 
     const Predictor& get() const { return predictor_; }
@@ -126,6 +134,7 @@ class SharedPredictor {
     }
 
     std::mutex mutex_;
+    std::string run_;
     Messages messages_;  // before the predictor, which writes to it
     Predictor predictor_;
 };
@@ -159,7 +168,7 @@ void bind_predictor(nb::module_& module) {
         .def("predict_vectors", &SharedPredictor::predict_vectors, nb::arg("vectors"))
         .def("embed", &SharedPredictor::embed, nb::arg("texts"), nb::arg("first"))
         .def("explain", &SharedPredictor::explain, nb::arg("text"), nb::arg("labels"), nb::arg("top").none(),
-             "Of a list of one text: JSON.")
+             nb::arg("nearest"), nb::arg("config"), "Of a list of one text: JSON.")
         .def(
             "label_name",
             [](const SharedPredictor& p, std::int64_t label) { return p.get().label_name(label); },

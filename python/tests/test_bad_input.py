@@ -165,6 +165,57 @@ def test_options():
         elmo.train(texts=TEXTS, labels=LABELS, on_log=[1])
 
 
+def test_explain_of_options_takes_no_rows():
+    for options in (dict(texts=TEXTS, labels=LABELS), dict(data={"text": TEXTS, "labels": LABELS}),
+                    dict(validation=(TEXTS, LABELS))):
+        with pytest.raises(elmo.ConfigError) as caught:
+            elmo.explain(**options)
+        assert str(caught.value).startswith(f"{next(iter(options))}: expected options alone, or the path of a data set")
+    with pytest.raises(elmo.ConfigError, match="option 'test' belongs to train itself, not to this call; leave it out"):
+        elmo.tune(texts=TEXTS, labels=LABELS, test=(TEXTS, LABELS), out="search")
+    assert "the path of a data set" in elmo.explain.__doc__
+
+
+def test_a_linear_run_is_not_told_to_train_longer(texts, labels):
+    wrong = [["river" if row[1] == "stone" else "stone"] for row in labels]  # the worst answers are right
+    for options, advice in ((SMALL, "; train longer"), (dict(encoder="linear"), "; the run learnt nothing that holds for its "
+                                                        "validation rows: train on more rows, or give rows")):
+        run = elmo.train(texts=texts, labels=labels, **options)
+        with pytest.raises(elmo.DataError) as caught:
+            run.calibrate(validation=(texts, wrong))
+        assert "nothing to calibrate" + advice in str(caught.value)
+
+
+def test_a_share_beside_test_rows(tmp_path):
+    rows, pair = dict(texts=TEXTS * 10, labels=LABELS * 10, **SMALL | dict(epochs=1)), (TEXTS, LABELS)
+    with pytest.raises(elmo.ConfigError, match=r"test_share: expected none beside test rows.*found 0\.5; leave it out"):
+        elmo.train(**rows, test=pair, test_share=0.5)
+    assert elmo.train(**rows, test=pair, test_share=0).log[0].train_rows == 30
+    recipe = tmp_path / "share.toml"
+    recipe.write_text("test_share = 0.5\n")  # of data without test rows
+    assert elmo.train(**rows, test=pair, recipe=recipe).log[0].train_rows == 30
+
+
+def test_options_of_files_that_predictions_do_not_have(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for options, message in ((dict(out="answers.jsonl"), "option 'out' does not belong to predict; predict returns its answers"),
+                             (dict(resume=True), "predict returns its answers"), (dict(overwrite=True), "predict returns its"),
+                             (dict(with_text=True), "answers stand in the order of the texts"),
+                             (dict(id_column="id"), "answers stand in the order of the texts"),
+                             (dict(input="jsonl"), "texts come from memory"), (dict(data={"a": [1, 2]}), "texts come from memory"),
+                             *((dict([pair]), "texts come from memory: read them first") for pair in dict(
+                                 text_column="title", label_column="tags", format="csv", columns="text,labels", delimiter=",",
+                                 quotes="none", encoding="latin-1", label_separator=";", test_share=0.5, cache="cache",
+                                 allow_invalid_utf8=True, allow_stray_quotes=True).items())):
+        for call in (lambda: run.predict(TEXTS, **options), lambda: elmo.Predictor(run, **options),
+                     lambda: run.explain("one", **options), lambda: run.embed(TEXTS, **options)):
+            with pytest.raises(elmo.ConfigError) as caught:
+                call()
+            assert message in str(caught.value)
+    assert not list(tmp_path.iterdir())
+    assert len(run.predict(TEXTS, out=None, data=None, top=1)) == 3
+
+
 def test_columns_of_answers(run):
     with pytest.raises(elmo.DataError, match="columns: expected every label once, found 'apple' more than once"):
         run.predict(TEXTS).to_csr(columns=["river", "apple", "apple"])

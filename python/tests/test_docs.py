@@ -34,6 +34,9 @@ def test_docstrings_come_from_the_option_list():
                           (elmo.serve, "top"), (elmo.index, "threads"), (elmo.export, "checkpoint")):
         assert key + " : " in function.__doc__
         assert helps[key][:40] in re.sub(r"\s+", " ", function.__doc__)
+    shown = set(re.findall(r"^ *(\w+) : ", elmo.Predictor.__init__.__doc__, re.MULTILINE))
+    assert {"top", "threshold", "labels", "without"} <= shown and shown.isdisjoint(
+        ("out", "with_text", "id_column", "text_column", "data", "format", "resume", "input", "cache", "test_share"))
 
 
 def test_the_program_is_there():
@@ -59,8 +62,11 @@ def test_types(tmp_path):
         "try:\n    steps: int = run.result.steps\nexcept elmo.DataError as error:\n    print(error)\n"
         "p: np.ndarray = elmo.metrics.precision([[0]], [[0]])\n")
     (tmp_path / "wrong.py").write_text("import elmo\nelmo.train(texts=['a'], labels=['b'], epochs='three')\n"
-                                       "elmo.train(texts=['a'], labels=['b'], epoch=3)\n")
+                                       "elmo.train(texts=['a'], labels=['b'], epoch=3)\n"
+                                       "elmo.Run('run').predict(['a'], out='answers.jsonl')\n"
+                                       "elmo.Predictor('run', text_column='title')\n")
     done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", tmp_path / "cache", "right.py", "wrong.py"],
                           capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "right.py" not in done.stdout, done.stdout
     assert 'wrong.py:2: error: Argument "epochs"' in done.stdout and 'wrong.py:3: error: Unexpected keyword' in done.stdout
+    assert 'wrong.py:4: error: Unexpected keyword' in done.stdout and 'wrong.py:5: error: Unexpected keyword' in done.stdout

@@ -199,6 +199,56 @@ def test_scores_of_rows_in_memory(run):
         run.evaluate(texts=texts, labels=labels, split="test")
 
 
+def test_nearest_training_texts_are_explained(texts, labels, tmp_path, caplog):
+    lines = "".join(json.dumps({"text": text, "labels": row}) + "\n" for text, row in zip(texts, labels))
+    (tmp_path / "rows.jsonl").write_text(lines)
+    asked = "a red house number 7"
+    of_file = elmo.train(tmp_path / "rows.jsonl", out=tmp_path / "file", neighbours=0.4, encoder="linear")
+    printed = json.loads(elmo_program("explain", of_file.path, "--text", asked, "--json").stdout)
+    explained = of_file.explain(asked)
+    assert explained.nearest == printed["nearest"] and explained.words == printed["words"] and len(explained.nearest) == 5
+    near = explained.nearest[0]
+    assert near.text in texts and near.names == sorted(labels[texts.index(near.text)])
+    assert len(of_file.explain(asked, nearest=2).nearest) == 2 and "nearest" not in of_file.explain(asked, nearest=0)
+    # Rows from memory, while the process that trained the run has them.
+    of_rows = elmo.train(texts=texts, labels=labels, out=tmp_path / "rows", neighbours=0.4, encoder="linear")
+    assert of_rows.explain(asked).nearest == explained.nearest
+    del of_rows
+    with caplog.at_level("INFO", "elmo"):
+        again = elmo.Run(tmp_path / "rows").explain(asked)
+    assert [one.training_text for one in again.nearest] == [one.training_text for one in explained.nearest]
+    assert {one.text for one in again.nearest} == {""} and "training texts are not shown: " in caplog.text
+    assert "elmo-rows" not in caplog.text
+    for wrong in (-1, 1.5):
+        with pytest.raises(elmo.ConfigError, match="nearest: expected"):
+            of_file.explain(asked, nearest=wrong)
+
+
+def test_stored_predictions_of_a_run(texts, labels, tmp_path):
+    """The run says which data they are of and how it is read."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": texts, "b": [";".join(row) for row in labels]})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    frame.to_parquet(tmp_path / "d.parquet")
+    stored = tmp_path / "p.txt"
+    for data in (tmp_path / "d.csv", tmp_path / "d.parquet", frame):
+        run = elmo.train(data, text_column="a", label_column="b", out=tmp_path / "run", overwrite=True, **SMALL | dict(epochs=3))
+        scores = run.evaluate(save_predictions=stored, bootstrap=0)
+        calls = [lambda: run.evaluate(predictions=stored, bootstrap=0)]
+        calls += [] if data is frame else [lambda: run.evaluate(data, predictions=stored, bootstrap=0),
+                                           lambda: elmo.Run(run.path).evaluate(predictions=stored, bootstrap=0),
+                                           lambda: run.report(out=tmp_path / "page.html", predictions=stored, overwrite=True)]
+        for call in calls:
+            again = call()
+            assert [again[f"P@{k}"] for k in (1, 3, 5)] == [scores[f"P@{k}"] for k in (1, 3, 5)]
+            assert again.protocol.samples == scores.protocol.samples < 60 and "own data" in again.protocol.split_reason
+    other = tmp_path / "other.csv"  # none of it is the run's
+    frame.assign(a=frame.a + " again").to_csv(other, index=False)
+    scores = run.evaluate(other, save_predictions=stored, bootstrap=0)
+    again = run.evaluate(other, predictions=stored, bootstrap=0)
+    assert again.protocol.samples == scores.protocol.samples == 200 and again["P@1"] == scores["P@1"]
+
+
 def test_calibration_on_other_rows(texts, labels, tmp_path):
     run = elmo.train(texts=texts, labels=labels, **SMALL | dict(epochs=3))
     new = rows(60, seed=9)

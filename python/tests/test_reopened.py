@@ -167,6 +167,40 @@ def test_test_rows_that_were_given_beside_a_file(tmp_path):
     assert again.evaluate(test).protocol.samples == 40
 
 
+def test_a_run_on_rows_from_memory_is_continued_with_them_alone(tmp_path):
+    texts, labels = rows(100)
+    out, options = tmp_path / "run", SMALL | dict(epochs=10)
+    elmo.train(texts=texts, labels=labels, out=out, on_log=lambda line: line.step >= 5, log_every=1, **options)
+    advice = ("; the run was trained on rows from memory, and these are others: give the same ones in the same order, or "
+              "another out")
+    (tmp_path / "rows.jsonl").write_text('{"text": "one", "labels": ["a"]}\n' * 30)
+    for other in (dict(texts=texts[::-1], labels=labels[::-1]), dict(data=tmp_path / "rows.jsonl")):
+        with pytest.raises(elmo.DataError) as caught:
+            elmo.train(**other, out=out, resume=True)
+        assert str(caught.value).endswith(advice)
+    assert not elmo.train(texts=texts, labels=labels, out=out, resume=True).result.interrupted
+
+
+def test_a_relative_path_is_one_from_where_training_was_started(tmp_path, monkeypatch):
+    texts, labels = rows(200)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": text, "labels": row}) + "\n"
+                                                 for text, row in zip(texts, labels)))
+    write_parquet(tmp_path / "rows.parquet", table_of(200))
+    elmo.train("rows.jsonl", out="lines", **SMALL)
+    elmo.train("rows.parquet", out="table", **COLUMNS, **SMALL)
+    (tmp_path / "elsewhere").mkdir()
+    runs = [elmo.Run("lines"), elmo.Run("table")]
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for run in runs:
+        for call in (run.evaluate, run.calibrate, run.index, lambda: elmo.train(init=run, epochs=1)):
+            with pytest.raises(elmo.DataError, match=r"^rows\.\w+: no such file or folder, but the run was trained on it; the "
+                                                     r"path is from the folder where training was started: go there, or name"):
+                call()
+    monkeypatch.chdir(tmp_path)
+    assert all(run.evaluate(bootstrap=0).protocol.samples < 60 for run in runs)
+
+
 def test_rows_from_memory_that_are_gone(tmp_path, caplog):
     """What a message says to do leads to no message that says to undo it."""
     texts, labels = rows(200)

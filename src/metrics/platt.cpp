@@ -46,7 +46,7 @@ double Platt::probability(double score) const {
     return u >= 0 ? 1 / (1 + std::exp(-u)) : std::exp(u) / (1 + std::exp(u));
 }
 
-Platt fit_platt(std::span<const JudgedScore> judged) {
+Platt fit_platt(std::span<const JudgedScore> judged, std::string_view advice) {
     std::int64_t right = 0, wrong = 0;
     for (const JudgedScore& j : judged) {
         if (!std::isfinite(j.score))
@@ -92,9 +92,10 @@ Platt fit_platt(std::span<const JudgedScore> judged) {
         loss = next_loss;
     }
     if (!(platt.a > 0))
-        throw DataError(
+        throw DataError(fmt::format(
             "calibration: right predictions do not score higher than wrong ones, so there is nothing to "
-            "calibrate; train longer");
+            "calibrate; {}",
+            advice));
     return platt;
 }
 

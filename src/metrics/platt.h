@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace elmo {
 
@@ -20,8 +21,9 @@ struct Platt {
 };
 
 // Maximum likelihood with Platt's smoothed targets (N+ + 1)/(N+ + 2) and 1/(N- + 2), by Newton steps; the
-// same on every run. DataError without right and wrong ones, or when right ones do not score higher.
-Platt fit_platt(std::span<const JudgedScore> judged);
+// same on every run. DataError without right and wrong ones, or when right ones do not score higher: `advice`
+// says what to do about that.
+Platt fit_platt(std::span<const JudgedScore> judged, std::string_view advice = "train longer");
 
 // How well probabilities fit: lower is better.
 struct CalibrationQuality {

@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "config/encoder_folder.h"
 #include "elmo/calibrate.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
@@ -42,6 +43,13 @@ LabelThresholds label_thresholds(std::span<const JudgedRow> rows, std::int64_t l
 
 constexpr const char* kMoreRows =
     "give rows that did not train the run with --validation FILE, or train with a larger --validation";
+
+// Where a run's right answers score no higher than its wrong ones. A linear model has no steps to add.
+std::string learn_more(const Config& of_run) {
+    if (of_run.encoder != kLinearEncoder) return "train longer";
+    return fmt::format("the run learnt nothing that holds for its validation rows: train on more rows, or {}",
+                       kMoreRows);
+}
 
 // DataError where a half of the rows cannot judge the fit on the other half.
 void require_halves(const std::string& run, std::int64_t rows, const std::vector<JudgedScore> (&halves)[2]) {
@@ -142,7 +150,8 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     if (result.rows < kFewRows)
         context.warning(fmt::format("probabilities are fitted to {} only: do not trust them much; {}",
                                     counted(result.rows, "validation text"), kMoreRows));
-    const Platt fitted = fit_platt(all);
+    const std::string advice = learn_more(scored.checkpoint().config());
+    const Platt fitted = fit_platt(all, advice);
     result.a = fitted.a;
     result.b = fitted.b;
     result.f1_threshold = fitted.probability(best_f1_score(deep, result.positives));
@@ -152,7 +161,8 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     for (int half = 0; half < 2; ++half) {
         const double share = static_cast<double>(halves[half].size()) / static_cast<double>(all.size());
         const CalibrationQuality raw = calibration_quality(Platt{}, halves[half]);
-        const CalibrationQuality after = calibration_quality(fit_platt(halves[1 - half]), halves[half]);
+        const CalibrationQuality after =
+            calibration_quality(fit_platt(halves[1 - half], advice), halves[half]);
         result.log_loss_raw += share * raw.log_loss;
         result.log_loss += share * after.log_loss;
         result.brier_raw += share * raw.brier;

@@ -23,6 +23,7 @@
 #include "io/links.h"
 #include "rank/answers/predictions_file.h"
 #include "rank/report/judge.h"
+#include "rank/scored_rows.h"
 #include "rank/scored_run.h"
 #include "rank/scoring.h"
 #include "ranks/collectives.h"
@@ -213,7 +214,12 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
 
 DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::string& run,
                                       const Config& given, const RowsName& rows, const std::string& called) {
-    Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
+    // Stored predictions may have no run; one that is named is read for its data as where it is scored
+    // itself.
+    Config config = run.empty() ? given : resolve_for_run(run, given);
+    if (!run.empty() && !config.predictions.empty() && !config.data.empty())
+        config = with_scored_split(
+            std::move(config), Checkpoint(run, given.checkpoint, Checkpoint::Check::kAllButHead).config());
     check_ready(config);
     const Context context = given_context.with_threads(config.threads);
     if (!ranks_of(context).is_first()) {

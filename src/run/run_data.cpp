@@ -13,6 +13,7 @@
 #include "data/tokenizer_files.h"
 #include "data/unknown_texts.h"
 #include "elmo/context.h"
+#include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
 #include "ranks/scatter.h"
@@ -255,6 +256,10 @@ bool RunData::is_other_path() const {
 
 std::string RunData::data_advice() const {
     if (!is_other_path()) return "it has changed: put it back as it was, or start a new run";
+    if (is_row_folder(data_of_run_))  // nobody can name it, and nothing has it
+        return "the run was trained on rows from memory, and these are others: give the same ones in the "
+               "same "
+               "order, or another --out";
     return fmt::format(
         "leave DATA out, or name the place where {} is now; other data needs a new run{}", data_of_run_,
         config_.encoder == kLinearEncoder ? "" : ", which may start from this one: --init RUN");

@@ -118,6 +118,13 @@ bool is_known_path(const ReadOptions& reading, const std::string& path) {
     });
 }
 
+std::string gone_data_of_run(const std::string& path) {
+    return fmt::format("{}: no such file or folder, but the run was trained on it; {}name the data", path,
+                       fs::path(path).is_relative()
+                           ? "the path is from the folder where training was started: go there, or "
+                           : "");
+}
+
 void require_known_path(const ReadOptions& reading, const std::string& path, bool of_run,
                         const std::string& key) {
     if (!of_run || is_known_path(reading, path)) return;
@@ -128,9 +135,7 @@ void require_known_path(const ReadOptions& reading, const std::string& path, boo
             fmt::format("{}: the run was trained on rows from memory, which are gone; write them, or "
                         "others, to a file and name it with --data",
                         path));
-    if (key == "data" && is_gone)
-        throw DataError(
-            fmt::format("{}: no such file or folder, but the run was trained on it; name the data", path));
+    if (key == "data" && is_gone) throw DataError(gone_data_of_run(path));
     // Where a blank stands, the rest would be more flags.
     const std::string shown = path.find(' ') == path.npos ? name_in_command(path, "PATH") : "PATH";
     throw ConfigError(fmt::format(

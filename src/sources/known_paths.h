@@ -32,6 +32,10 @@ void mark_known_originals(const std::filesystem::path& cache_folder, const ReadO
 // Whether it was marked in a cache of the data that `reading` names.
 bool is_known_path(const ReadOptions& reading, const std::string& path);
 
+// What is said of data that only a run names and that is not there. A path that is not absolute is as it was
+// given when training was started.
+std::string gone_data_of_run(const std::string& path);
+
 // ConfigError, with what to do, if `key` ("data", "filter" ...) is a path that only a run's recipe names
 // (`of_run`) and that was not marked.
 void require_known_path(const ReadOptions& reading, const std::string& path, bool of_run,

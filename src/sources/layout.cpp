@@ -520,8 +520,9 @@ Layout find_layout(const ReadOptions& reading) {
             "standard input");
     require_known_path(reading, reading.data, reading.data_of_run, "data");
     if (!fs::exists(layout.data))
-        throw DataError(
-            fmt::format("{}: no such file or folder{}", reading.data, did_you_mean_file(layout.data)));
+        throw DataError(reading.data_of_run ? gone_data_of_run(reading.data)
+                                            : fmt::format("{}: no such file or folder{}", reading.data,
+                                                          did_you_mean_file(layout.data)));
     const bool is_folder = fs::is_directory(layout.data);
     if (!is_folder && !is_file(layout.data))
         throw DataError(fmt::format(

@@ -281,7 +281,7 @@ Study page_of(const std::string& run, const Config& config, const Evaluation& e,
 
 Report report(const Context& context, const std::string& run, const Config& given, const std::string& command,
               const RowsName& rows) {
-    Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
+    Config config = run.empty() ? given : resolve_for_run(run, given);
     require_page(config);
     if (config.errors == 0) config.errors = kUsualErrors;
     const bool chooses = config.threshold == 0 && !config.label_thresholds &&

@@ -65,6 +65,9 @@ TEST_F(KnownPaths, RowsFromMemoryThatAreGoneAreNamedSo) {
         "others, to a file and name it with --data");
     EXPECT_EQ(said("/none/rows.csv"),
               "/none/rows.csv: no such file or folder, but the run was trained on it; name the data");
+    EXPECT_EQ(said("none/rows.csv"),
+              "none/rows.csv: no such file or folder, but the run was trained on it; the path is from the "
+              "folder where training was started: go there, or name the data");
 }
 
 // A number of a file alone can be guessed: whoever makes a cache could make marks for many.
