@@ -257,9 +257,8 @@ bool RunData::is_other_path() const {
 std::string RunData::data_advice() const {
     if (!is_other_path()) return "it has changed: put it back as it was, or start a new run";
     if (is_row_folder(data_of_run_))  // nobody can name it, and nothing has it
-        return "the run was trained on rows from memory, and these are others: give the same ones in the "
-               "same "
-               "order, or another --out";
+        return "the run was trained on rows from memory, and these are others: give the same ones "
+               "in the same order, or another --out";
     return fmt::format(
         "leave DATA out, or name the place where {} is now; other data needs a new run{}", data_of_run_,
         config_.encoder == kLinearEncoder ? "" : ", which may start from this one: --init RUN");
