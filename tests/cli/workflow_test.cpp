@@ -395,6 +395,23 @@ TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
                    {"threshold: -1 needs a calibrated run, and stored predictions have none; give a number"});
     expect_failure(run_elmo(stored + Words{"--errors", "2"}), 2, {"give --threshold"});
 
+    // 0 is a threshold where it is given, as of predict.
+    for (const std::string& name : {run(), out}) {
+        const Outcome all =
+            run_elmo({"eval", name, "--threshold", "0", "--errors", "1", "--json", "--quiet"});
+        expect_success(all);
+        const Json scores = Json::parse(all.out)["at_threshold"];
+        ASSERT_TRUE(scores.is_object()) << all.out;
+        EXPECT_EQ(scores["threshold"], 0);
+        EXPECT_EQ(scores["micro"]["recall"], 100);
+        EXPECT_TRUE(contains(run_elmo({"eval", name, "--threshold", "0"}).out, "at threshold 0.0000"));
+        const std::string page = folder_->text("all.html");
+        expect_success(run_elmo({"report", name, "--threshold", "0", "--out", page, "--overwrite"}));
+        EXPECT_TRUE(contains(slurp(page), "given, of")) << name;
+    }
+    expect_failure(run_elmo(stored + Words{"--errors", "2", "--threshold", "0"}), 1, {"broken.csv"});
+    EXPECT_FALSE(contains(run_elmo({"eval", run()}).out, "at threshold"));
+
     // A threshold per label.
     const std::string advice = "run 'elmo calibrate RUN --label-thresholds' first";
     expect_failure(run_elmo({"predict", out, "--label-thresholds"}, "x\n"), 2, {advice});
