@@ -217,6 +217,19 @@ TEST_F(Workflow, PredictCarriesIdsAndTextsThrough) {
     EXPECT_EQ(lines[0]["text"], "the dog");
     EXPECT_EQ(lines[1]["id"], "x,1");
     EXPECT_FALSE(lines[2].contains("id"));
+    // An id that is none is left out, and one line says so.
+    const std::string kept = "{\"id\": 17, \"text\": \"the dog\"}\n";
+    const std::string odd = folder_->write(
+        "odd.jsonl",
+        kept + "{\"id\": {\"a\": 1}, \"text\": \"the dog\"}\n{\"id\": [2], \"text\": \"the cat\"}\n");
+    const std::string said = "2 ids that are objects or lists are left out of the answers";
+    for (const Words& words : {Words{"predict", run(), odd, "--json"},
+                               Words{"predict", run(), odd, "--out", folder_->text("odd_answers.jsonl")}}) {
+        const Outcome left_out = run_elmo(words);
+        expect_success(left_out);
+        EXPECT_TRUE(contains(left_out.err, said)) << left_out.err;
+    }
+    EXPECT_FALSE(contains(run_elmo({"predict", run(), json}).err, "left out"));
     const std::string table = folder_->write("ids.csv", "key,text\n0042,\"the, \"\"dog\"\"\"\nb,the cat\n");
     const auto rows =
         json_lines(run_elmo({"predict", run(), table, "--json", "--id-column", "key", "--top", "1"}).out);
