@@ -106,8 +106,9 @@ std::optional<Threshold> scoring_threshold(const Context& context, const Config&
     if (config.label_thresholds) {
         const LabelCuts cuts = choose_cuts(config, stored);
         return Threshold{cuts, platt,
-                         fmt::format("calibrated: {} labels have their own, the others the common one",
-                                     with_commas(cuts.own()))};
+                         fmt::format("calibrated: {} own, the others the common one",
+                                     cuts.own() == 1 ? std::string("1 label has its")
+                                                     : with_commas(cuts.own()) + " labels have their")};
     }
     if (has_threshold(config) && config.threshold != -1)
         return Threshold{config.threshold, platt, source_of_threshold(config, kind)};
