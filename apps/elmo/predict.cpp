@@ -22,10 +22,16 @@ std::string block(std::string_view text, const std::vector<Prediction>& predicti
 }
 
 // What the user should know of the answers besides them.
-void say(const Invocation& call, std::int64_t replaced_utf8, std::int64_t cut) {
+void say(const Invocation& call, std::int64_t replaced_utf8, std::int64_t dropped_ids, std::int64_t cut) {
     if (replaced_utf8 > 0)
         std::fputs(fmt::format("invalid UTF-8 was replaced in {}\n", counted(replaced_utf8, "text")).c_str(),
                    stderr);
+    if (dropped_ids > 0 && (call.json || !call.config.out.empty()))
+        call.context.warning(fmt::format(
+            "{} left out of the answers: expected a string or a number at '{}'",
+            dropped_ids == 1 ? std::string("1 id that is an object or a list is")
+                             : fmt::format("{} ids that are objects or lists are", with_commas(dropped_ids)),
+            quoted(call.config.id_column)));
     if (cut > 0)
         call.context.warning(fmt::format(
             fmt::runtime(call.config.label_thresholds
@@ -52,7 +58,7 @@ void answer_words(Invocation& call, const LabelScope& scope, const std::vector<s
     for (std::size_t i = 0; i < texts.size(); ++i)
         write_stdout(answer_text(call, {"", static_cast<std::int64_t>(i) + 1, {}, {}, std::move(answers[i])},
                                  texts[i]));
-    say(call, 0, predictor.cut_answers());
+    say(call, 0, 0, predictor.cut_answers());
 }
 
 // Answers vectors, in the place of texts.
@@ -62,7 +68,7 @@ void answer_vectors(Invocation& call, const LabelScope& scope, const std::string
     for (std::size_t i = 0; i < answers.size(); ++i)
         write_stdout(answer_text(call, {"", static_cast<std::int64_t>(i) + 1, {}, {}, std::move(answers[i])},
                                  fmt::format("vector {}", i + 1)));
-    say(call, 0, predictor.cut_answers());
+    say(call, 0, 0, predictor.cut_answers());
 }
 
 // Answers to standard output as the texts come.
@@ -80,7 +86,7 @@ void stream(Invocation& call, const LabelScope& scope) {
                 answer_text(call, {"", ++line, reader.ids()[i], {}, std::move(answers[i])}, texts[i]));
         flush_stdout();
     }
-    say(call, reader.replaced_utf8(), predictor.cut_answers());
+    say(call, reader.replaced_utf8(), reader.dropped_ids(), predictor.cut_answers());
 }
 
 // A text or a number of labels where a file is expected is a habit of other programs.
@@ -127,7 +133,7 @@ void run_predict(Invocation& call) {
     if (files.empty()) usage_error(predict_verb(), "--out needs FILE...: the texts to answer");
     const PredictedFiles done =
         predict_files(call.context.with_stop(stop_on_signal()), call.words[0], files, scope, call.config);
-    say(call, done.replaced_utf8, done.cut);
+    say(call, done.replaced_utf8, done.dropped_ids, done.cut);
     if (call.json) return write_json(done);
     Facts facts = {{"answers", call.config.out}, {"texts", with_commas(done.texts)}};
     if (done.resumed > 0) facts.push_back({"of these, from before", with_commas(done.resumed)});

@@ -260,7 +260,8 @@ struct PredictedFiles {
     std::int64_t texts = 0;    // in config.out now
     std::int64_t resumed = 0;  // of these, done by earlier calls
     std::int64_t replaced_utf8 = 0;
-    std::int64_t cut = 0;  // answers that may lack labels above the threshold
+    std::int64_t dropped_ids = 0;  // as of TextReader
+    std::int64_t cut = 0;          // answers that may lack labels above the threshold
     double seconds = 0;
 };
 

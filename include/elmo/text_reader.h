@@ -47,6 +47,8 @@ class ELMO_API TextReader {
 
     // Rows in which invalid UTF-8 was replaced.
     std::int64_t replaced_utf8() const;
+    // Rows of JSON lines whose id is an object or a list, and is left out: nobody asked for it by name.
+    std::int64_t dropped_ids() const;
 
   private:
     struct Impl;

@@ -180,6 +180,7 @@ struct TextReader::Impl {
     bool has_utf8 = false;  // beside an encoding that is another
     JsonRows json;
     ImportCounts counts;
+    std::int64_t dropped_ids = 0;
     std::string storage;
 
     Impl(const std::string& path, const ReadOptions& reading)
@@ -329,7 +330,9 @@ struct TextReader::Impl {
         }
         keys_open = false;
         json.text(record, keys, text);
-        id.is_number = json.scalar(record, id_key, needs_id, id.text);
+        const JsonRows::Scalar kind = json.scalar(record, id_key, needs_id, id.text);
+        id.is_number = kind == JsonRows::Scalar::kWholeNumber;
+        dropped_ids += kind == JsonRows::Scalar::kNone;
         return text;
     }
 
@@ -400,6 +403,9 @@ std::int64_t TextReader::total_bytes() const {
 
 std::int64_t TextReader::replaced_utf8() const {
     return impl_->counts.replaced_utf8;
+}
+std::int64_t TextReader::dropped_ids() const {
+    return impl_->dropped_ids;
 }
 
 }  // namespace elmo

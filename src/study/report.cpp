@@ -15,6 +15,7 @@
 #include "elmo/resolve.h"
 #include "io/atomic_file.h"
 #include "io/links.h"
+#include "rank/report/threshold.h"
 #include "ranks/collectives.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
@@ -284,8 +285,8 @@ Report report(const Context& context, const std::string& run, const Config& give
     Config config = run.empty() ? given : resolve_for_run(run, given);
     require_page(config);
     if (config.errors == 0) config.errors = kUsualErrors;
-    const bool chooses = config.threshold == 0 && !config.label_thresholds &&
-                         (!config.predictions.empty() || !is_calibrated(context, run, config));
+    const bool chooses =
+        !has_threshold(config) && (!config.predictions.empty() || !is_calibrated(context, run, config));
     if (chooses)
         choose_option(config, "threshold", &Config::threshold, kUsualThreshold, "the default of a report");
     if (config.per_label.empty() && config.predictions.empty())

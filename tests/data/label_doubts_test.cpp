@@ -365,6 +365,35 @@ TEST(LabelLists, WithoutQuotes) {
     }
 }
 
+// PostgreSQL puts quotes around elements with blanks, commas, quotes and {}, not around others.
+TEST(LabelLists, ArraysOfPostgres) {
+    const std::pair<const char*, Strings> good[] = {
+        {"{lang:en,topic:perl}", {"lang:en", "topic:perl"}},
+        {"{http://a.b/c,a[],(?:)}", {"http://a.b/c", "a[]", "(?:)"}},
+        {"{a,\"b: c\",\"{d:e}\"}", {"a", "b: c", "{d:e}"}},
+        {"{version:1,version:x}", {"version:1", "version:x"}},
+    };
+    for (const auto& [cell, items] : good) {
+        const auto list = parse_label_list(cell);
+        ASSERT_TRUE(list) << cell;
+        EXPECT_EQ(list->items, items) << cell;
+        EXPECT_TRUE(list->certain) << cell;
+    }
+    EXPECT_EQ(parse_label_list("{topic:perl,NULL}")->nulls, 1);
+    // One element, or all with a value behind a colon: they may be something else, and are no proof.
+    for (const char* cell :
+         {"{topic:perl}", "{http://a.b/c}", "{a[]}", "{(?:)}", "{a:1,b:0}", "{a:true,b:0.5}"}) {
+        const auto list = parse_label_list(cell);
+        ASSERT_TRUE(list) << cell;
+        EXPECT_FALSE(list->certain) << cell;
+    }
+    // Dictionaries have blanks or quotes; arrays in arrays are none of labels.
+    for (const char* cell :
+         {"{a: 1}", "{\"a\":1}", "{\"a\":1,b:2}", "{'a':1}", "{'a':'b'}", "{a:'b'}", "{a:\"b\"}", "{a:{b:c}}",
+          "{a:[1,2],b:3}", "{{a:b,c},{d,e}}", "{a:b,...}", "{a:b,}", "{,a:b}", "{a:b\\,c}"})
+        EXPECT_FALSE(parse_label_list(cell)) << cell;
+}
+
 TEST(LabelLists, NullsAreCounted) {
     for (const char* cell : {"['a', None]", "[\"a\", null]", "[nan, 'a']", "{a,NULL}"}) {
         const auto list = parse_label_list(cell);

@@ -206,6 +206,28 @@ TEST_F(PeopleFiles, ListsInCells) {
     EXPECT_TRUE(contains(error("cut.csv", {{"label_separator", "list"}}), "cut.csv:3: expected a list"));
 }
 
+TEST_F(PeopleFiles, ArraysOfPostgresWithColons) {
+    std::string csv = "text,labels\n";
+    for (int i = 0; i < 30; ++i) csv += "one,{topic:perl}\ntwo,\"{lang:en,topic:perl}\"\nthree,{a[]}\n";
+    write("colon.csv", csv);
+    EXPECT_TRUE(is_said("colon.csv", "--label-separator list"));
+    const Strings read = rows("colon.csv");
+    ASSERT_EQ(read.size(), 90U);
+    EXPECT_EQ(Strings(read.begin(), read.begin() + 3),
+              (Strings{"one -> | topic:perl", "two -> | lang:en | topic:perl", "three -> | a[]"}));
+    // Arrays of one element each are lists where the call says so.
+    write("single.csv", "text,labels\none,{topic:perl}\ntwo,{http://a.b/c}\n");
+    EXPECT_EQ(rows("single.csv", {{"label_separator", "list"}}),
+              (Strings{"one -> | topic:perl", "two -> | http://a.b/c"}));
+    // What is none is not told to name the separator that was named.
+    write("dictionary.csv", "text,labels\none,\"{\"\"a\"\":1}\"\n");
+    const std::string message = error("dictionary.csv", {{"label_separator", "list"}});
+    EXPECT_TRUE(contains(message,
+                         "found '{\"a\":1}'; write it as a list like [\"a\", \"b\"], or, where labels "
+                         "are no lists, give --label-separator another value than 'list'"))
+        << message;
+}
+
 TEST_F(PeopleFiles, PandasWithIndex) {
     write("a.csv", ",text,labels\n0,one,\"a,b\"\n1,two,\"b,c\"\n2,three,c\n");
     EXPECT_EQ(rows("a.csv"), kRows);

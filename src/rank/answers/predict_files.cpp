@@ -341,6 +341,7 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         }
         bytes_before += static_cast<std::int64_t>(fs::file_size(file, error));
         result.replaced_utf8 += reader.replaced_utf8();
+        result.dropped_ids += reader.dropped_ids();
     }
     progress.finish(fmt::format("{} texts", with_commas(result.resumed + answered)));
     if (to_skip > 0)

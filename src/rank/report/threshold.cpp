@@ -106,10 +106,12 @@ std::optional<Threshold> scoring_threshold(const Context& context, const Config&
     if (config.label_thresholds) {
         const LabelCuts cuts = choose_cuts(config, stored);
         return Threshold{cuts, platt,
-                         fmt::format("calibrated: {} labels have their own, the others the common one",
-                                     with_commas(cuts.own()))};
+                         fmt::format("calibrated: {} own, the others the common one",
+                                     cuts.own() == 1 ? std::string("1 label has its")
+                                                     : with_commas(cuts.own()) + " labels have their")};
     }
-    if (config.threshold > 0) return Threshold{config.threshold, platt, source_of_threshold(config, kind)};
+    if (has_threshold(config) && config.threshold != -1)
+        return Threshold{config.threshold, platt, source_of_threshold(config, kind)};
     if (config.threshold == 0 && !stored) {
         refuse_without_threshold(config, "give --threshold, or run 'elmo calibrate RUN' first");
         return std::nullopt;
@@ -127,7 +129,7 @@ std::optional<Threshold> scoring_threshold(const Config& config) {
         throw ConfigError(
             "threshold: -1 needs a calibrated run, and stored predictions have none; give a number from 0 to "
             "1");
-    if (config.threshold > 0)
+    if (has_threshold(config))
         return Threshold{config.threshold, std::nullopt, source_of_threshold(config, "of stored scores")};
     refuse_without_threshold(config, "give --threshold");
     return std::nullopt;

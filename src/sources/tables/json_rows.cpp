@@ -182,24 +182,26 @@ void JsonRows::text(const Record& record, const std::vector<std::string>& keys, 
     }
 }
 
-bool JsonRows::scalar(const Record& record, const std::string& key, bool needed, std::string& out) {
+JsonRows::Scalar JsonRows::scalar(const Record& record, const std::string& key, bool needed,
+                                  std::string& out) {
     out.clear();
     const dom::object object = impl_->parse(record);
     dom::element value;
     if (needed)
         value = impl_->value(record, object, key);
     else if (object.at_key(key).get(value) != simdjson::SUCCESS)
-        return false;
+        return Scalar::kText;
     std::string_view text;
     if (value.get(text) == simdjson::SUCCESS) {
         out = text;
-        return false;
+        return Scalar::kText;
     }
     const bool is_list = value.is_array() || value.is_object();
     if (is_list && needed) fail(record, fmt::format("a string or a number at '{}'", key), show(value));
-    if (is_list || value.is_null()) return false;
+    if (is_list) return Scalar::kNone;
+    if (value.is_null()) return Scalar::kText;
     out = simdjson::minify(value);
-    return value.is_int64();
+    return value.is_int64() ? Scalar::kWholeNumber : Scalar::kText;
 }
 
 void JsonRows::label_ids(const Record& record, const std::string& key, std::int64_t num_labels, bool merge,

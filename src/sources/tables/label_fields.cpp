@@ -58,9 +58,9 @@ void read_label_field(const Record& record, std::string_view field, const LabelC
     const auto list = parse_label_list(content);
     if (!list)
         fail(record, "a list of labels like ['a', 'b']", fmt::format("'{}'", quoted(content)),
-             "write it as a list like [\"a\", \"b\"], or, where labels are no lists, name what separates "
-             "them with "
-             "--label-separator");
+             fmt::format("write it as a list like [\"a\", \"b\"], or, where labels are no lists, {}",
+                         cells.given ? "give --label-separator another value than 'list'"
+                                     : "name what separates them with --label-separator"));
     if (list->nulls > 0 && !cells.allow_null)
         fail(record, "labels", fmt::format("a null in '{}'", quoted(content)),
              "leave nulls out of the labels with --allow-null-labels");

@@ -68,6 +68,17 @@ class ListParser {
         return true;
     }
 
+    // What PostgreSQL writes: no blank stands outside of quotes, and a word without them has neither quotes
+    // nor curly brackets nor backslashes. Colons and square brackets it may have.
+    bool parse_array() {
+        while (true) {
+            if (rest_.empty() || (rest_.front() == '"' ? !string() : !null() && !element())) return false;
+            if (rest_.empty()) return true;
+            if (rest_.front() != ',') return false;
+            rest_.remove_prefix(1);
+        }
+    }
+
   private:
     void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(kSpace), rest_.size())); }
 
@@ -90,6 +101,19 @@ class ListParser {
         const std::string_view text = trim(rest_.substr(0, rest_.find(',')));
         if (text.empty() || text.back() == '\'' || text.find_first_of("[]{}\"") != text.npos ||
             text.find("...") != text.npos)
+            return false;
+        list_.items.emplace_back(text);
+        rest_.remove_prefix(text.size());
+        return true;
+    }
+
+    // Single quotes at an end are those of Python, and a bracket that is shut in another element opens a
+    // list.
+    bool element() {
+        const std::string_view text = rest_.substr(0, rest_.find(','));
+        if (text.empty() || text.front() == '\'' || text.back() == '\'' || text == "..." ||
+            text.find_first_of("{}\"\\ \t\r\n\v\f") != text.npos ||
+            std::ranges::count(text, '[') != std::ranges::count(text, ']'))
             return false;
         list_.items.emplace_back(text);
         rest_.remove_prefix(text.size());
@@ -169,6 +193,17 @@ class ListParser {
     FieldList& list_;
 };
 
+// a:1, b:true: so a dictionary may look.
+bool has_value_behind_colon(std::string_view text) {
+    const std::size_t colon = text.rfind(':');
+    if (colon == text.npos) return false;
+    const std::string_view value = text.substr(colon + 1);
+    if (value == "true" || value == "false" || is_null_word(value)) return true;
+    double number = 0;
+    const auto [stop, status] = std::from_chars(value.data(), value.data() + value.size(), number);
+    return status == std::errc() && stop == value.data() + value.size();
+}
+
 }  // namespace
 
 bool has_lone_colon(std::string_view text) {
@@ -193,10 +228,18 @@ std::optional<FieldList> parse_label_list(std::string_view cell) {
     const std::string_view inside = cell.substr(1, cell.size() - 2);
     // Round and curly brackets stand around other things too: one number does not make them a list.
     if (ListParser(inside, values).parse_values(square)) return values;
-    if (!ListParser(inside, words).parse_words()) return std::nullopt;
-    if (curly && std::any_of(words.items.begin(), words.items.end(), has_lone_colon)) return std::nullopt;
-    words.certain = words.items.size() + static_cast<std::size_t>(words.nulls) > 1;
-    return words;
+    const auto has_several = [](const FieldList& list) {
+        return list.items.size() + static_cast<std::size_t>(list.nulls) > 1;
+    };
+    if (ListParser(inside, words).parse_words() &&
+        !(curly && std::ranges::any_of(words.items, has_lone_colon))) {
+        words.certain = has_several(words);
+        return words;
+    }
+    FieldList array;
+    if (!curly || !ListParser(inside, array).parse_array()) return std::nullopt;
+    array.certain = has_several(array) && !std::ranges::all_of(array.items, has_value_behind_colon);
+    return array;
 }
 
 }  // namespace elmo

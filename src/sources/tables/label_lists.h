@@ -11,11 +11,12 @@ namespace elmo {
 struct FieldList {
     std::vector<std::string> items;
     int nulls = 0;         // None, null, nan: left out of the items
-    bool certain = false;  // quotes, numbers or several items: what else it could be is one name in brackets
+    bool certain = false;  // quotes, numbers or several items: what else it could be is one name in brackets,
+                           // or, where all of {a:1,b:0} have a value behind a colon, a dictionary
 };
 
 // The items of a list written as JSON has it (["a", "b"]), Python (['a', "b"], also sets and tuples), NumPy
-// (['a' 'b'], [1 2]), PostgreSQL ({a,"b c"}) or without any quotes ([a, b]): strings with their escapes
+// (['a' 'b'], [1 2]), PostgreSQL ({a,"b c",x:y}) or without any quotes ([a, b]): strings with their escapes
 // undone, others as they stand. Nothing where the text is no such list: dictionaries, lists in lists, a list
 // cut by "...".
 std::optional<FieldList> parse_label_list(std::string_view cell);
