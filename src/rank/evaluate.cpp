@@ -148,7 +148,7 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
 }
 
 DetailedEvaluation evaluate_run(const Context& context, const std::string& run, const Config& given,
-                                const RowsName& rows, const std::string& called) {
+                                const RowsName& rows, const std::string& called, std::int64_t least_depth) {
     Checkpoint checkpoint(run, given.checkpoint);
     const auto threshold = scoring_threshold(context, given, checkpoint);
     ScoredRun scored(context, run, std::move(checkpoint), given, called);
@@ -162,7 +162,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
             "score the run's own data, or write names with 'elmo predict --out'");
     Scorer scorer(config, parse_ks(config.k), num_labels, counts, state.train_rows,
                   Scorer::Detail::kIntervalsAndGroups, state.labels);
-    std::int64_t depth = scorer.largest_k();
+    std::int64_t depth = std::max(scorer.largest_k(), least_depth);
     std::optional<Judge> judge;
     if (threshold) {
         depth = std::max(depth, kMostAnswers);
@@ -213,7 +213,8 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
 }  // namespace
 
 DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::string& run,
-                                      const Config& given, const RowsName& rows, const std::string& called) {
+                                      const Config& given, const RowsName& rows, const std::string& called,
+                                      std::int64_t least_depth) {
     // Stored predictions may have no run; one that is named is read for its data as where it is scored
     // itself.
     Config config = run.empty() ? given : resolve_for_run(run, given);
@@ -227,7 +228,7 @@ DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::s
         return {};
     }
     if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
-    return config.predictions.empty() ? evaluate_run(context, run, config, rows, called)
+    return config.predictions.empty() ? evaluate_run(context, run, config, rows, called, least_depth)
                                       : evaluate_predictions(context, config, rows);
 }
 

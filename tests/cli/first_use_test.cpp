@@ -1475,6 +1475,23 @@ TEST_F(FirstUse, AComparisonScoresTheRowsThatDidNotTrain) {
     EXPECT_EQ(all["first"]["protocol"]["samples"], 200) << all;
 }
 
+// Where one of them is calibrated, a threshold needs more labels of it.
+TEST_F(FirstUse, EqualRunsAreEqualThoughOneIsCalibrated) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 6000; ++i) {
+        const int label = i * 7 % 2503;
+        rows += fmt::format("a{} b{} c{},\"l{},m{}\"\n", label % 50, label % 47, i % 53, label, label % 500);
+    }
+    const std::string file = folder_.write("many.csv", rows), one = folder_.text("one"),
+                      copy = folder_.text("copy");
+    expect_success(run_elmo({"train", file, "--out", one, "--encoder", "linear", "--quiet"}));
+    fs::copy(one, copy, fs::copy_options::recursive);
+    expect_success(run_elmo({"calibrate", one, "--quiet"}));
+    const Json both = scores({one, copy, file});
+    for (const char* score : {"P@1", "P@3", "P@5", "R@5"})
+        EXPECT_EQ(both["first"][score], both["second"][score]) << score;
+}
+
 TEST_F(FirstUse, SavedPredictionsOfSomeRowsAreSaidToBeSo) {
     const std::string file = folder_.write("copy.csv", csv_rows(0, 200) + "\n");
     const Outcome some = run_elmo({"eval", run(), file, "--save-predictions", folder_.text("p.txt"), "-q"});

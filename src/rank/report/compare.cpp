@@ -79,17 +79,19 @@ Config with_equal_rows(const Context& context, Config config, const std::string&
         config.data, first, second));
 }
 
-// Before the data is read.
-void require_thresholds(const Context& context, const std::string& first, const std::string& second,
+// Before the data is read. Whether one of the runs is judged at a threshold.
+bool require_thresholds(const Context& context, const std::string& first, const std::string& second,
                         const Config& config) {
+    bool any = false;
     for (const std::string& run : {first, second}) {
         const Config as_run = resolve_for_run(run, config);
         try {
-            scoring_threshold(context, as_run, Checkpoint(run, as_run.checkpoint));
+            any |= scoring_threshold(context, as_run, Checkpoint(run, as_run.checkpoint)).has_value();
         } catch (const ConfigError& error) {
             throw ConfigError(fmt::format("{}: {}", run, error.what()));
         }
     }
+    return any;
 }
 
 // Reads the data as both runs do, before one of them is ranked: the other may not be able to.
@@ -107,13 +109,14 @@ Comparison compare(const Context& given_context, const std::string& first, const
     refuse_single_outputs(given);
     const Context context = with_said_once(given_context, "");  // both read the same data
     Config config = with_shared_rows(given, first, second);
+    std::int64_t depth = 0;  // alike for both: where only the one is calibrated, it would be ranked deeper
     if (ranks_of(context).is_first()) {
-        require_thresholds(context, first, second, config);
+        if (require_thresholds(context, first, second, config)) depth = kMostAnswers;
         config = with_equal_rows(context, std::move(config), first, second);
         require_readable(context, first, second, config);
     }
-    const DetailedEvaluation a = evaluate_in_detail(context, first, config, {}, first),
-                             b = evaluate_in_detail(context, second, config, {}, second);
+    const DetailedEvaluation a = evaluate_in_detail(context, first, config, {}, first, depth),
+                             b = evaluate_in_detail(context, second, config, {}, second, depth);
     if (a.rows_hash != b.rows_hash)
         refuse_other_rows(config, a.evaluation.num_samples, b.evaluation.num_samples);
     keep_scores(context, first, config, a.evaluation);
