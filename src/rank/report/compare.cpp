@@ -52,25 +52,6 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
     return config;
 }
 
-// The rows that a run would score. Messages name the run that they are about: there are two.
-std::int64_t count_rows(const Context& context, const std::string& run, const Config& config) {
-    const Config as_run = resolve_for_run(run, config);
-    return ScoredRun(context, run, Checkpoint(run, as_run.checkpoint), as_run, run).num_rows();
-}
-
-// All rows where the runs would score others than each other: those that did not train the one, say.
-Config with_equal_rows(const Context& context, Config config, const std::string& first,
-                       const std::string& second) {
-    if (config.split != "auto") return config;
-    Sinks sinks = context.sinks();
-    sinks.message = nullptr;
-    const Context silent = context.with_sinks(std::move(sinks));
-    if (count_rows(silent, first, config) != count_rows(silent, second, config))
-        choose_option(config, "split", &Config::split, std::string("all"),
-                      "the rows that did not train the one run are not those that did not train the other");
-    return config;
-}
-
 [[noreturn]] void refuse_other_rows(const Config& config, std::int64_t first, std::int64_t second) {
     throw DataError(fmt::format(
         "{}: expected the same rows and labels for both runs, found {} texts and {}, or other labels; "
@@ -94,12 +75,24 @@ bool require_thresholds(const Context& context, const std::string& first, const 
     return any;
 }
 
-// Reads the data as both runs do, before one of them is ranked: the other may not be able to.
-void require_readable(const Context& context, const std::string& first, const std::string& second,
-                      const Config& config) {
-    const std::int64_t of_first = count_rows(context, first, config),
-                       of_second = count_rows(context, second, config);
-    if (of_first != of_second) refuse_other_rows(config, of_first, of_second);
+// Reads the data as both runs do, before one of them is ranked: the other may not be able to. All rows where
+// they would score others than each other: those that did not train the one, say. What there is to say is
+// said when they are scored.
+Config with_equal_rows(const Context& context, Config config, const std::string& first,
+                       const std::string& second) {
+    Sinks sinks = context.sinks();
+    sinks.message = nullptr;
+    const Context silent = context.with_sinks(std::move(sinks));
+    const auto rows_of = [&](const std::string& run) {
+        const Config as_run = resolve_for_run(run, config);
+        return ScoredRun(silent, run, Checkpoint(run, as_run.checkpoint), as_run, run).num_rows();
+    };
+    const std::int64_t of_first = rows_of(first), of_second = rows_of(second);
+    if (of_first == of_second) return config;
+    if (config.split != "auto") refuse_other_rows(config, of_first, of_second);
+    choose_option(config, "split", &Config::split, std::string("all"),
+                  "the rows that did not train the one run are not those that did not train the other");
+    return with_equal_rows(context, std::move(config), first, second);
 }
 
 }  // namespace
@@ -113,7 +106,6 @@ Comparison compare(const Context& given_context, const std::string& first, const
     if (ranks_of(context).is_first()) {
         if (require_thresholds(context, first, second, config)) depth = kMostAnswers;
         config = with_equal_rows(context, std::move(config), first, second);
-        require_readable(context, first, second, config);
     }
     const DetailedEvaluation a = evaluate_in_detail(context, first, config, {}, first, depth),
                              b = evaluate_in_detail(context, second, config, {}, second, depth);

@@ -1,7 +1,8 @@
 // The head's three products on Hopper's warpgroup instructions, for widths up to 1536 and any batch, W in
-// BF16 or 8 bits, also with an exponent per row; rows of W begin at multiples of 16 bytes. The same sums and
-// roundings as tiles.cuh, in tiles of 64 labels. Here: what the kernels share, and how they are fed; the
-// kernels are in gradient.cuh, input.cuh, update.cuh and joined.cuh, that of ranking in rank.cuh.
+// BF16 or 8 bits, also with an exponent per row and then with 6 or 4 bits; rows of W are whole pieces
+// (below). The same sums and roundings as tiles.cuh, in tiles of 64 labels. Here: what the kernels share, and
+// how they are fed; the kernels are in gradient.cuh, input.cuh, update.cuh and joined.cuh, that of ranking in
+// rank.cuh.
 //
 // Scratch is kept in the blocks that the instructions read (ptx/warpgroup.cuh), so copies are plain. x has
 // zeros in the columns between its width and the padded width, and kernels take zeros for those of W:
