@@ -122,6 +122,17 @@ bool is_runs_own_split(const Config& config, const Config& of_run) {
     return config.split != "all" && is_own_data(files_with_nothing_held_out(config), config, of_run);
 }
 
+bool is_test_file_of_run(const Config& config, const Config& of_run) {
+    const fs::path file = files_with_nothing_held_out(config).train.labels;
+    fs::path own;
+    try {
+        own = files_with_nothing_held_out(of_run).test.labels;
+    } catch (const Error&) {  // the run came from elsewhere, or its data is gone
+    }
+    std::error_code error;
+    return !own.empty() && (fs::equivalent(file, own, error) || have_equal_bytes(file, own));
+}
+
 bool are_held_out_otherwise(const Config& config, const Config& of_run) {
     if (config.text_column == of_run.text_column || config.split == "all" || config.split == "train")
         return false;

@@ -28,6 +28,9 @@ Config with_all_rows(Config config, const std::string& reason);
 // Whether the rows are divided as the run divided its own data: then texts on both sides are repeated ones.
 bool is_runs_own_split(const Config& config, const Config& of_run);
 
+// Whether the data is the file of test rows that the run's training file had beside it, or a copy of it.
+bool is_test_file_of_run(const Config& config, const Config& of_run);
+
 // Whether the rows are held out of the run's own data by a hash of other text columns than the run's: then
 // others are than those that it held out.
 bool are_held_out_otherwise(const Config& config, const Config& of_run);

@@ -201,7 +201,9 @@ void ScoredRun::choose_parts(const Config& given) {
     const TrainedTexts texts = TrainedTexts::load(checkpoint_.content());
     trained_rows_ = count_trained(texts, parts_, *tokenizer_);
     const Config& of_run = checkpoint_.config();
-    if (given.split == "auto" && config_.split == "all" && is_share(trained_rows_, parts_, kOwnShare)) {
+    const bool is_own_test_file = config_.split == "all" && is_test_file_of_run(config_, of_run);
+    if (given.split == "auto" && config_.split == "all" && !is_own_test_file &&
+        is_share(trained_rows_, parts_, kOwnShare)) {
         choose_untrained(given, texts);
     }
     // By its name or bytes the run's own data, but what is held out of it trained the run: a training file
@@ -222,7 +224,8 @@ void ScoredRun::choose_parts(const Config& given) {
             "{}: the {} rows of {} were held out by the text of --text-column {}; those held out by "
             "the text of {} may have trained it: leave --text-column out, or score a file that did not",
             config_.data, config_.split, called_, of_run.text_column, config_.text_column));
-    const double too_many = untrained_ || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
+    const double too_many =
+        untrained_ || is_own_test_file || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
         context_.warning(
             fmt::format("{}: {} of {} scored texts trained {}; their scores say little about new texts{}",

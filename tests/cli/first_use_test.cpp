@@ -1475,6 +1475,23 @@ TEST_F(FirstUse, AComparisonScoresTheRowsThatDidNotTrain) {
     EXPECT_EQ(all["first"]["protocol"]["samples"], 200) << all;
 }
 
+// Texts that occur in both files of a pair are test rows like the others.
+TEST_F(FirstUse, TheTestFileOfAPairIsScoredAlikeByItself) {
+    const std::string pair = folder_.text("pair"), run = folder_.text("of_pair");
+    fs::create_directories(pair);
+    folder_.write("pair/train.csv", csv_rows(0, 100));
+    const std::string file = folder_.write("pair/test.csv", csv_rows(40, 130)),
+                      copy = folder_.write("copy.csv", csv_rows(40, 130));
+    expect_success(run_elmo({"train", pair, "--out", run, "--quiet"}));
+    const Json whole = scores({run, pair});
+    EXPECT_EQ(whole["protocol"]["samples"], 90) << whole;
+    for (const std::string& data : {file, copy}) {
+        const Json alone = scores({run, data});
+        EXPECT_EQ(alone["protocol"]["samples"], 90) << alone;
+        EXPECT_EQ(alone["P@1"], whole["P@1"]);
+    }
+}
+
 // Where one of them is calibrated, a threshold needs more labels of it.
 TEST_F(FirstUse, EqualRunsAreEqualThoughOneIsCalibrated) {
     std::string rows = "text,labels\n";
