@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 
 #include "elmo/error.h"
@@ -181,6 +182,19 @@ class Index : public testing::Test {
     std::string file;
     const std::vector<std::string> texts = {"the thing baxo beside daxo number 3", "lexo", ""};
 };
+
+// It runs on a CPU: a GPU is not asked for unless it is named.
+TEST_F(Index, NeedsNoDeviceNamedWhereAutoIsAGpu) {
+    build_index(quiet(), temp / "run", config);
+    const char* named = std::getenv("ELMO_DEVICE");
+    const std::string before = named == nullptr ? "" : named;
+    ::setenv("ELMO_DEVICE", "cuda", 1);
+    ::setenv("ELMO_CUDA_LIBRARY", "/no/such/libelmo_cuda.so", 1);
+    approximate.device = "auto";
+    EXPECT_NO_THROW(Predictor(quiet(), temp / "run", approximate));
+    before.empty() ? ::unsetenv("ELMO_DEVICE") : ::setenv("ELMO_DEVICE", before.c_str(), 1);
+    ::unsetenv("ELMO_CUDA_LIBRARY");
+}
 
 TEST_F(Index, AnswersHaveTheScoresOfExactSearch) {
     const SearchIndex index = build_index(quiet(), temp / "run", config);

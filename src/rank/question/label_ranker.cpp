@@ -131,11 +131,12 @@ void LabelRanker::stage_index(const Checkpoint& checkpoint, const EncoderSpec& s
     index_ = stored.report;
     shape.top_k = 0;
     shape.mapped_bytes += index_.bytes;
+    if (options_.device == DeviceChoice::kAuto) options_.device = DeviceChoice::kCpu;
     own_engine_.emplace(context_, options_, EngineParts{spec, std::nullopt}, shape);
     if (!own_engine_->backend().host_memory())
         throw ConfigError(
-            "search: approximate search runs on a CPU, found another device; give --device cpu, or search "
-            "exactly");
+            "search: approximate search runs on a CPU, found another device; leave --device out, or "
+            "search exactly");
     own_engine_->allocate();
     own_engine_->load(content_);
     sketch_.emplace(context_, options_, checkpoint, std::move(stored.sketch), index_.candidates,
