@@ -334,9 +334,9 @@ std::vector<std::pair<std::string, std::string>> nearly_flags(const Layout& layo
         std::string other;
         for (const auto& row : rows) {
             if (i >= row.size()) continue;
-            flags += is_flag(row[i]);
-            set = set || is_set_flag(row[i]);
-            if (other.empty() && !is_flag(row[i])) other = row[i];
+            flags += is_flag(row[i], shape.flags);
+            set = set || is_set_flag(row[i], shape.flags);
+            if (other.empty() && !is_flag(row[i], shape.flags)) other = row[i];
         }
         if (!is_read(i) && set && 2 * flags > rows.size()) found.emplace_back(shape.names[i], other);
     }

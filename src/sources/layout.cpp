@@ -12,6 +12,7 @@
 
 #include "base/nearest_file.h"
 #include "base/text_util.h"
+#include "elmo/config.h"
 #include "elmo/error.h"
 #include "io/byte_source.h"
 #include "sources/detect.h"

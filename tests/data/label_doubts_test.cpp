@@ -1,6 +1,8 @@
 // Labels that look like a mistake: each kind is said with its cause, and good labels are not suspected.
 #include "data/label_doubts.h"
 
+#include <fmt/format.h>
+
 #include "data/test_folder.h"
 #include "quiet.h"
 #include "sources/tables/guess.h"

@@ -1,5 +1,6 @@
 // The files that people have: each is read right, or refused in a line that says what it is and what to do.
 // The first half is the table of a first user's diary, the second what others bring.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <lzma.h>
 
@@ -371,8 +372,31 @@ TEST_F(PeopleFiles, OneHotColumnsThatAreCalledAsTexts) {
     EXPECT_EQ(rows("only.csv"), (Strings{"1 -> | a", "0 -> | b"}));
 }
 
-TEST_F(PeopleFiles, OneHotColumnsWithoutZerosAndOnes) {
-    write("a.csv", "notice,gpl,mit\none,x,\ntwo,,x\n");
+// As people mark cells by hand.
+TEST_F(PeopleFiles, OneHotColumnsOfWords) {
+    for (const auto& [yes, no] : {std::pair("x", ""), {"X", ""}, {"yes", "no"}, {"Y", "N"}, {"t", "f"}}) {
+        write("a.csv",
+              fmt::format("id,notice,a,b,c\n7,one,{0},{0},{1}\n8,two,{1},{0},{0}\n9,three,{1},{1},{0}\n", yes,
+                          no));
+        EXPECT_EQ(rows("a.csv"), kRows) << yes;
+        EXPECT_TRUE(is_said("a.csv", "--text-column notice --label-column '*'"));
+    }
+    write("named.csv", "notice,is_a,is_b,sold\none,yes,no,no\ntwo,yes,yes,yes\n");
+    EXPECT_EQ(rows("named.csv", {{"text_column", "notice"}, {"label_column", "is_*"}}),
+              (Strings{"one -> | is_a", "two -> | is_a | is_b"}));
+    // Beside columns of 0 and 1 they are something else.
+    write("both.csv", "notice,a,b,sold\none,1,0,no\ntwo,1,1,yes\n");
+    EXPECT_EQ(rows("both.csv", {{"text_column", "notice"}}), (Strings{"one -> | a", "two -> | a | b"}));
+    write("bad.csv", "notice,is_a,is_b\none,yes,no\ntwo,perhaps,yes\n");
+    EXPECT_TRUE(contains(error("bad.csv", {{"text_column", "notice"}, {"label_column", "is_*"}}),
+                         "bad.csv:3: expected yes, no, x or nothing in the column 'is_a', found 'perhaps'"));
+    // A label of its own is what it says.
+    write("label.csv", "text,label,verified\none,yes,no\ntwo,no,yes\nthree,no,no\n");
+    EXPECT_EQ(rows("label.csv")[1], "two -> | no");
+}
+
+TEST_F(PeopleFiles, OneHotColumnsWithoutFlags) {
+    write("a.csv", "notice,gpl,mit\none,much,\ntwo,,much\n");
     for (const char* given : {"*", "g*x*"})
         EXPECT_TRUE(contains(error("a.csv", {{"text_column", "notice"}, {"label_column", given}}),
                              "a.csv:1: expected columns of 0 and 1 for the labels"));

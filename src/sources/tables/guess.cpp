@@ -60,26 +60,27 @@ struct Columns {
     std::string text, labels;  // "" as the layout has them
 };
 
-// Whether a column holds nothing but 0 and 1 below the header; `set`: and a 1 at least.
-bool holds_flags(const SampleRows& rows, std::size_t at, bool& set) {
+// Whether a column holds nothing but flags below the header; `set`: and one that is set at least.
+bool holds_flags(const SampleRows& rows, std::size_t at, bool& set,
+                 FlagWriting writing = FlagWriting::kDigits) {
     bool flags = rows.size() > 1;
     set = false;
     for (std::size_t r = 1; r < rows.size() && flags; ++r) {
-        flags = at < rows[r].size() && is_flag(rows[r][at]);
-        set = set || (flags && is_set_flag(rows[r][at]));
+        flags = at < rows[r].size() && is_flag(rows[r][at], writing);
+        set = set || (flags && is_set_flag(rows[r][at], writing));
     }
     return flags;
 }
 
-// The columns of 0 and 1, how many of them have a 1, and those of the others that can be the text.
+// The columns of flags, how many of them have one that is set, and those of the others that can be the text.
 struct FlagColumns {
     std::vector<std::string> flags, others;
     std::size_t set = 0;
 
     FlagColumns(const std::vector<std::string>& names, const SampleRows& rows,
-                const std::vector<std::string>& texts) {
+                const std::vector<std::string>& texts, FlagWriting writing = FlagWriting::kDigits) {
         for (std::size_t i = 0; i < names.size(); ++i) {
-            if (bool any = false; holds_flags(rows, i, any) && !has(texts, names[i])) {
+            if (bool any = false; holds_flags(rows, i, any, writing) && !has(texts, names[i])) {
                 flags.push_back(names[i]);
                 set += any;
             } else if (const std::string name = lower(trim(names[i]));
@@ -129,9 +130,10 @@ bool find_columns(const std::vector<std::string>& names, const SampleRows& rows,
     if (!columns.labels.empty()) refuse_one_flag_of_many(names, rows, layout, texts, columns.labels);
     if ((text_there || !columns.text.empty()) && (labels_there || !columns.labels.empty())) return true;
     if (!flags_given && (labels_there || !columns.labels_open)) return false;
-    // Columns of 0 and 1 beside one column that can be the text.
+    // Columns of 0 and 1, or of yes and no, beside one column that can be the text.
     columns.text.clear();
-    const FlagColumns found(names, rows, texts);
+    FlagColumns found(names, rows, texts);
+    if (found.set == 0) found = FlagColumns(names, rows, texts, FlagWriting::kWords);
     if (!found.several()) return false;
     if (!flags_given) columns.labels = "*";
     if (text_there) return true;
@@ -254,8 +256,9 @@ bool has_other_labels_than_flags(const Layout& layout) {
         const SampleRows rows = sample_rows(layout.train.text, shape, kRows / 10);
         std::size_t flags = 0;
         for (std::size_t i = 0; i < shape.names.size(); ++i)
-            if (bool set = false; shape.names[i].starts_with(start) &&
-                                  !has(layout.text_columns, shape.names[i]) && holds_flags(rows, i, set))
+            if (bool set = false;
+                shape.names[i].starts_with(start) && !has(layout.text_columns, shape.names[i]) &&
+                (holds_flags(rows, i, set) || holds_flags(rows, i, set, FlagWriting::kWords)))
                 ++flags;
         if (flags > 1) return false;
         usual = usual || !only_plausible(shape.names, kLabelNames).empty();
@@ -359,11 +362,13 @@ void settle_writing(Layout& layout) {
     std::vector<std::string> names;
     for (const std::size_t at : shape.blank)
         if (names.size() < kNamed) names.push_back(fmt::format("'{}'", quoted(shape.names[at])));
+    const bool digits = shape.flags == FlagWriting::kDigits;
     layout.notes.push_back(fmt::format(
-        "{}: {} without 0 or 1 in the first rows left out of the labels ({}{}); write 0 where a row does not "
+        "{}: {} without {} in the first rows left out of the labels ({}{}); write {} where a row does not "
         "have a label",
-        layout.shown(layout.train.text), counted(std::ssize(shape.blank), "column"), fmt::join(names, ", "),
-        shape.blank.size() > kNamed ? ", ..." : ""));
+        layout.shown(layout.train.text), counted(std::ssize(shape.blank), "column"),
+        digits ? "0 or 1" : "yes or no", fmt::join(names, ", "), shape.blank.size() > kNamed ? ", ..." : "",
+        digits ? "0" : "no"));
 }
 
 // Fields of labels, each once.

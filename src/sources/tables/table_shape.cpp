@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
+#include <initializer_list>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -24,28 +26,56 @@ std::size_t column(const std::vector<std::string>& names, std::string_view name)
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
 }
 
-// Finds the columns of 0 and 1 that `pattern`, a beginning with a star behind it, stands for.
+// Whether the field is one of the words, which are in lower case.
+bool is_word(std::string_view field, std::initializer_list<std::string_view> words) {
+    return std::ranges::any_of(words, [&](std::string_view word) {
+        return std::ranges::equal(field, word, [](char c, char of_word) {
+            return std::tolower(static_cast<unsigned char>(c)) == of_word;
+        });
+    });
+}
+
+// Digits, unless no column has such a flag that is set and one has a word for it.
+FlagWriting flag_writing(const SampleRows& rows, const std::vector<std::size_t>& columns) {
+    const auto has_set = [&](FlagWriting writing) {
+        return std::ranges::any_of(columns, [&](std::size_t i) {
+            const auto is_given = [&](const auto& row) { return i < row.size(); };
+            return std::ranges::any_of(
+                       rows,
+                       [&](const auto& row) { return is_given(row) && is_set_flag(row[i], writing); }) &&
+                   std::ranges::all_of(
+                       rows, [&](const auto& row) { return !is_given(row) || is_flag(row[i], writing); });
+        });
+    };
+    return !has_set(FlagWriting::kDigits) && has_set(FlagWriting::kWords) ? FlagWriting::kWords
+                                                                          : FlagWriting::kDigits;
+}
+
+// Finds the columns of flags that `pattern`, a beginning with a star behind it, stands for.
 void find_flag_columns(const std::filesystem::path& file, TableShape& shape, std::string_view pattern) {
-    std::vector<std::size_t> found, blank;
+    std::vector<std::size_t> columns, found, blank;
     bool zeros = false;
     const std::string_view beginning = pattern.substr(0, pattern.size() - 1);
-    const SampleRows rows = beginning.empty() ? sample_rows(file, shape, kLookedAt) : SampleRows();
-    for (std::size_t i = 0; i < shape.names.size(); ++i) {
-        if (std::count(shape.text.begin(), shape.text.end(), i) > 0 || !shape.names[i].starts_with(beginning))
-            continue;
+    for (std::size_t i = 0; i < shape.names.size(); ++i)
+        if (std::ranges::count(shape.text, i) == 0 && shape.names[i].starts_with(beginning))
+            columns.push_back(i);
+    SampleRows rows = sample_rows(file, shape, kLookedAt);
+    shape.flags = flag_writing(rows, columns);
+    if (!beginning.empty()) rows.clear();
+    for (const std::size_t i : columns) {
         // A star alone leaves out what holds other things: numbers of rows, dates.
-        const bool flags = std::all_of(rows.begin(), rows.end(),
-                                       [&](const auto& row) { return i >= row.size() || is_flag(row[i]); });
+        const bool flags = std::ranges::all_of(
+            rows, [&](const auto& row) { return i >= row.size() || is_flag(row[i], shape.flags); });
         if (!flags || shape.names[i].empty()) continue;
         bool filled = rows.empty();
         for (const auto& row : rows) {
             if (i >= row.size() || trim(row[i]).empty()) continue;
             filled = true;
-            zeros = zeros || !is_set_flag(row[i]);
+            zeros = zeros || !is_set_flag(row[i], shape.flags);
         }
         (filled ? found : blank).push_back(i);
     }
-    // Where others have a 0, a label that no row has would have it too; else nothing may stand for it.
+    // Where others have a 0 or no, a label that no row has would have it too; else nothing may stand for it.
     if (!zeros) {
         found.insert(found.end(), blank.begin(), blank.end());
         std::ranges::sort(found);
@@ -234,15 +264,17 @@ TableShape shape_without_header(const std::filesystem::path& file, const Layout&
 
 }  // namespace
 
-bool is_set_flag(std::string_view field) {
+bool is_set_flag(std::string_view field, FlagWriting writing) {
     field = trim(field);
-    return field == "1" || field == "1.0" || field == "true" || field == "True" || field == "TRUE";
+    return writing == FlagWriting::kDigits ? is_word(field, {"1", "1.0", "true"})
+                                           : is_word(field, {"yes", "y", "t", "x"});
 }
 
-bool is_flag(std::string_view field) {
+bool is_flag(std::string_view field, FlagWriting writing) {
+    if (is_set_flag(field, writing)) return true;
     field = trim(field);
-    return is_set_flag(field) || field.empty() || field == "0" || field == "0.0" || field == "false" ||
-           field == "False" || field == "FALSE";
+    return field.empty() || (writing == FlagWriting::kDigits ? is_word(field, {"0", "0.0", "false"})
+                                                             : is_word(field, {"no", "n", "f"}));
 }
 
 Framing TableShape::framing() const {

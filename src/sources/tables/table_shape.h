@@ -11,6 +11,12 @@
 
 namespace elmo {
 
+// How a column per label says which rows have it; nothing says that one does not, in both.
+enum class FlagWriting {
+    kDigits,  // 0, 1, true, false
+    kWords,   // yes, no, y, n, t, f, x
+};
+
 struct TableShape {
     char delimiter = ',';
     bool quotes = true;  // fields may stand in double quotes
@@ -21,6 +27,7 @@ struct TableShape {
     std::vector<std::size_t> text;    // columns
     std::vector<std::size_t> labels;  // one, or where one_hot all of them; none where only texts are read
     bool one_hot = false;
+    FlagWriting flags = FlagWriting::kDigits;  // where one_hot
     std::vector<std::size_t> blank;  // columns that '*' leaves out, as the first rows have nothing in them
 
     Framing framing() const;
@@ -49,9 +56,9 @@ std::vector<std::string> flag_names(const std::filesystem::path& file, const Lay
 // Shapes without columns for each delimiter that the layout leaves open, the format's own first.
 std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const Layout& layout);
 
-// 0, 1, true, false, or nothing.
-bool is_flag(std::string_view field);
-// 1 or true.
-bool is_set_flag(std::string_view field);
+// Upper case is as good.
+bool is_flag(std::string_view field, FlagWriting writing);
+// Says that a row has the label.
+bool is_set_flag(std::string_view field, FlagWriting writing);
 
 }  // namespace elmo

@@ -28,12 +28,17 @@ class TableParser : public RowParser {
         if (!shape_.one_hot)
             return read_label_field(record, fields_[shape_.labels[0]], cells_, labels.names, counts);
         for (const std::size_t column : shape_.labels) {
-            if (!is_flag(fields_[column]))
-                fail(record, fmt::format("0 or 1 in the column '{}'", quoted(shape_.names[column])),
+            if (!is_flag(fields_[column], shape_.flags)) {
+                const char* expected =
+                    shape_.flags == FlagWriting::kDigits ? "0 or 1" : "yes, no, x or nothing";
+                fail(record, fmt::format("{} in the column '{}'", expected, quoted(shape_.names[column])),
                      fmt::format("'{}'", quoted(fields_[column])),
-                     "write 0 or 1 there, or remove the column if it is no label; where the names of labels "
-                     "begin alike, --label-column 'genre_*' takes those columns only");
-            if (is_set_flag(fields_[column])) labels.names.push_back(shape_.names[column]);
+                     fmt::format(
+                         "write {} there, or remove the column if it is no label; where the names of labels "
+                         "begin alike, --label-column 'genre_*' takes those columns only",
+                         expected));
+            }
+            if (is_set_flag(fields_[column], shape_.flags)) labels.names.push_back(shape_.names[column]);
         }
     }
 
