@@ -141,9 +141,9 @@ ELMO_API bool given(const Config& config, std::string_view key);
 ELMO_API std::string reason_of(const Config& config, std::string_view key);
 // Records the source of the key's current value.
 ELMO_API void mark_option(Config& config, std::string_view key, Origin origin, std::string reason);
-// Sets the path of a copy, in a form that elmo reads, of what somebody named. Recipes and logs keep the path
-// of the original: the copy goes with the call.
-ELMO_API void set_copied_path(Config& config, std::string_view key, const std::string& copy,
+// Sets the path, or the format, of a copy, in a form that elmo reads, of what somebody named. Recipes and
+// logs keep that of the original: the copy goes with the call.
+ELMO_API void set_copied(Config& config, std::string_view key, const std::string& copy,
                               const std::string& original);
 // The value of a key as recipes keep it: of a copied path that of the original.
 ELMO_API std::string original_value(const Config& config, std::string_view key);

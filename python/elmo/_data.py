@@ -132,6 +132,17 @@ def is_rows(validation: Any) -> bool:
     return validation is not None and not is_path(validation) and not isinstance(validation, numbers.Real)
 
 
+def is_file(validation: Any) -> bool:
+    """A path, not a share that is written as a string."""
+    if not is_path(validation):
+        return False
+    try:
+        float(os.fspath(validation))
+    except ValueError:
+        return True
+    return False
+
+
 def set_validation(config: Config, validation: Any, beside_memory: bool, label_names: Any = None,
                    labels: Any = None) -> list[Rows]:
     """A share, a file or rows; returns what has to live as long as it is used."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config, number
-from elmo._data import (has_splits, is_rows, read_again, refuse_labels_alone, set_columns_of_run, set_data,
+from elmo._data import (has_splits, is_file, is_rows, read_again, refuse_labels_alone, set_columns_of_run, set_data,
                         set_validation, set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of
 from elmo._listener import Listener
@@ -162,8 +162,8 @@ class Run:
 
         data, texts, labels : the rows that the run was trained on, as of train: of a run that was trained on rows from
             memory and opened again, which has them no more
-        validation : other rows, all of which are taken, as of train: they should not have trained the run. A pair or a table
-            needs none of the rows that did.
+        validation : other rows, all of which are taken, as of train: they should not have trained the run. None of the rows
+            that did are needed beside a pair, a table or a file.
         label_names : the columns of a matrix of labels, here or in validation
         """
         config, validation = make_config("c", options), opened(validation)
@@ -177,6 +177,8 @@ class Run:
             kept = set_validation_alone(config, validation, label_names)
         elif data is not None or texts is not None:
             kept = set_data(config, data, texts, labels, None, validation, label_names)
+        elif is_file(validation):
+            set_validation(config, validation, False)
         else:
             kept += set_validation(config, validation, False)
             kept += set_own_data(config, self, "give them again as texts=… and labels=…, or others as validation=(texts, labels)")

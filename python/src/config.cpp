@@ -67,7 +67,7 @@ void bind_config(nb::module_& module) {
             "original",
             [](const Config& config, std::string_view key) { return original_value(config, key); },
             nb::arg("key"), "Of a path to a copy what it was copied from, else the value.")
-        .def("set_copy", &set_copied_path, nb::arg("key"), nb::arg("copy"), nb::arg("original"),
+        .def("set_copy", &set_copied, nb::arg("key"), nb::arg("copy"), nb::arg("original"),
              "A path to a copy; recipes keep that of the original.")
         .def(
             "load_recipe", [](Config& config, const std::string& path) { load_recipe(config, path); },

@@ -576,6 +576,20 @@ def test_a_finished_run_that_is_resumed_has_its_rows(texts, labels, tmp_path):
     assert more.log[0].train_rows == run.log[0].train_rows
 
 
+def test_a_run_of_rows_from_memory_goes_on_with_files(texts, labels, tmp_path):
+    """Its rows were copied to JSON lines, which others need not be."""
+    lines = [f'{text},"{",".join(row)}"' for text, row in zip(texts, labels)]
+    (tmp_path / "rows.csv").write_text("\n".join(["text,labels", *lines]) + "\n")
+    stop = dict(log_every=1, on_log=lambda line: line.step >= 5)
+    run = elmo.train(texts=texts, labels=labels, out=tmp_path / "run", **stop, **SMALL)
+    assert run.result.interrupted
+    assert not elmo.train(tmp_path / "rows.csv", out=tmp_path / "run", resume=True, **SMALL).result.interrupted
+    more = elmo.train(tmp_path / "rows.csv", init=tmp_path / "run", epochs=1, progress=False)
+    assert more.log[0].train_rows == run.log[0].train_rows
+    for of in (run, elmo.Run(tmp_path / "run")):
+        assert of.calibrate(validation=tmp_path / "rows.csv").f1_threshold > 0
+
+
 def test_nulls_beside_labels_are_not_said_to_be_all(texts, caplog):
     """A row that keeps a label is none without labels."""
     with caplog.at_level("WARNING", logger="elmo"):

@@ -162,16 +162,19 @@ Config parse_run_recipe(const std::string& text, const std::string& name) {
     return as_of_run(std::move(config));
 }
 
+void forget_json_lines(Config& config, const Config& of_run) {
+    const bool is_other = given(config, "data") && config.data != of_run.data;
+    if (is_other && of_run.format == "jsonl" && !given(config, "format"))
+        copy_option(config, Config(), "format");
+}
+
 Config with_run_reading(Config config, const Config& of_run) {
     const auto take = [&](std::string_view key) {
         if (!given(config, key)) copy_option(config, of_run, key);
     };
-    // JSON lines are recognised: that the run's data was that (rows from memory are) says nothing about other
-    // data.
-    const bool other = given(config, "data") && config.data != of_run.data && of_run.format == "jsonl";
     for (const OptionInfo& option : options())
         if (option.role == OptionRole::kReading) take(option.key);
-    if (other && !given(config, "format")) copy_option(config, Config(), "format");
+    forget_json_lines(config, of_run);
     for (const OptionKey key : {OptionKey("data"), OptionKey("seed")}) take(key);
     if (!config.like.empty()) return config;
     for (const OptionKey key :
@@ -195,8 +198,9 @@ Config with_stored_run(const Config& stored, const Config& config) {
         const std::string was = get_option(stored, option.key);
         if (option.key == "encoder" && value != was) value = encoder_folder(value);
         if (value == "auto" && is_stored_choice(option.key)) continue;
-        if (value == was) {
-            copy_option(result, config, option.key);  // now somebody names it
+        // Now somebody names it. Whatever the format, the rows themselves are compared.
+        if (value == was || option.key == "format") {
+            copy_option(result, config, option.key);
             continue;
         }
         if (changes_results(option, was, value))

@@ -36,6 +36,10 @@ Config read_run_recipe(const std::filesystem::path& file);
 // The same for its text; messages start with `name`.
 Config parse_run_recipe(const std::string& text, const std::string& name);
 
+// JSON lines are recognised, and rows from memory are copied to them: that a run's data had this format says
+// nothing about other data.
+void forget_json_lines(Config& config, const Config& of_run);
+
 // For users of a run: training settled how data is read and scored, so options that are not given come from
 // its recipe: the path of the data, every option of role kReading, the seed (which chooses validation
 // rows), and propensities, unless `like` asks for another project's.

@@ -68,7 +68,7 @@ struct ReadOptions {
     std::string validation;     // a share, or a file
     std::uint64_t seed;         // chooses the validation rows
     std::string filter;         // auto, none, or a file
-    // What they are copies of, for the time of a call (set_copied_path); "" where they are what was named.
+    // What they are copies of, for the time of a call (set_copied); "" where they are what was named.
     std::string data_original, validation_original;
     // Only the recipe of a run names it: not yet a path that the user wants to be read (known_paths.h).
     bool data_of_run, validation_of_run, filter_of_run;

@@ -119,8 +119,9 @@ void RowFolder::finish(Config& config) {
     for (Part* part : {&impl_->train, &impl_->test})
         if (part->file.is_open()) part->file.flush();
     config.data = impl_->folder.string();
-    // Given, not assigned: a run that the rows are scored or trained on with may have other columns.
-    set_option(config, "format", "jsonl");
+    // Given, not assigned: a run that the rows are scored or trained on with may have other columns. The
+    // format is that of these files: a recipe does not keep it, as other data has another.
+    set_copied(config, "format", "jsonl", "auto");
     set_option(config, "text_column", impl_->columns.text);
     set_option(config, "label_column", impl_->columns.labels);
 }

@@ -88,6 +88,7 @@ Config with_init(Config config) {
         if (option.key == "steps" && !steps_of_run) continue;
         copy_option(config, from.config(), option.key);
     }
+    forget_json_lines(config, from.config());
     if (const std::string& file = config.label_weights; !file.empty() && !given(config, "label_weights"))
         throw ConfigError(fmt::format(
             "label_weights: the run in {} was trained with the weights in '{}', a file that only the run "

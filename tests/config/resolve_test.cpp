@@ -34,7 +34,7 @@ TEST(RunRecipe, OneOfBeforeEqualTextsWentTogetherKeepsThemApart) {
 
 TEST(RunRecipe, KeepsTheOriginalOfACopiedPath) {
     Config config;
-    set_copied_path(config, "validation", "/tmp/copy/train.jsonl", "held.parquet");
+    set_copied(config, "validation", "/tmp/copy/train.jsonl", "held.parquet");
     EXPECT_TRUE(given(config, "validation"));
     EXPECT_EQ(config.validation, "/tmp/copy/train.jsonl");
     const Config run = parse_run_recipe(to_recipe(config), "recipe.toml");

@@ -42,7 +42,7 @@ TEST_F(KnownPaths, AreThoseThatWereRead) {
 TEST_F(KnownPaths, AreWhatCopiesAreOf) {
     const fs::path table = write("rows.parquet", "PAR1"), copy = write("copy.jsonl", "{}\n");
     Config config;
-    set_copied_path(config, "data", copy.string(), table.string());
+    set_copied(config, "data", copy.string(), table.string());
     config.cache = (folder_ / "cache").string();
     mark_known_paths(folder_ / "cache", config);
     EXPECT_FALSE(is_known_path(reading_of(table), table.string()));
