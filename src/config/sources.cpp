@@ -32,8 +32,7 @@ void mark_option(Config& config, std::string_view key, Origin origin, std::strin
                                     OptionSource{origin, std::move(reason), get_option(config, key)});
 }
 
-void set_copied(Config& config, std::string_view key, const std::string& copy,
-                     const std::string& original) {
+void set_copied(Config& config, std::string_view key, const std::string& copy, const std::string& original) {
     set_option(config, key, copy);
     mark_option(config, key, Origin::kGiven, "given");
     config.sources.find(key)->second.original = original;

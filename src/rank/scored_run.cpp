@@ -87,30 +87,6 @@ Dataset open_scored(const Context& context, const Checkpoint& checkpoint, const 
     return open_data(context, config, tokenizer);
 }
 
-// The rows of `all` that are those of `some`, which has them in the same order.
-std::vector<std::int64_t> find_rows(const Split& all, const ScoredRows& some) {
-    std::vector<std::int64_t> found;
-    for (std::int64_t row = 0; row < all.rows() && found.size() < some.rows.size(); ++row)
-        if (std::ranges::equal(all.tokens.row(row), some.split->tokens.row(some.rows[found.size()])))
-            found.push_back(row);
-    return found;
-}
-
-// Removes the labels from `limit` on out of ascending rows; returns where the rows are then.
-std::vector<std::int64_t> leave_out(std::vector<std::uint32_t>& labels, std::span<const std::int64_t> offsets,
-                                    std::int64_t limit) {
-    std::vector<std::int64_t> result(offsets.size());
-    std::size_t kept = 0;
-    for (std::size_t row = 0; row + 1 < offsets.size(); ++row) {
-        for (std::int64_t i = offsets[row]; i < offsets[row + 1]; ++i)
-            if (const std::uint32_t label = labels[static_cast<std::size_t>(i)]; label < limit)
-                labels[kept++] = label;
-        result[row + 1] = static_cast<std::int64_t>(kept);
-    }
-    labels.resize(kept);
-    return result;
-}
-
 // To open data again: what is said about it was said.
 Context silent(const Context& context) {
     Sinks sinks = context.sinks();
@@ -157,34 +133,31 @@ std::string ScoredRun::scored_data() const {
 // form: then the test rows, as of its own data. Else the rows whose texts did not train it.
 void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts) {
     const Config& of_run = checkpoint_.config();
-    const Split& all = dataset_.train();
-    const auto score = [&](std::vector<std::int64_t> rows, bool held_out, const std::string& which,
-                           const std::string& reason) {
+    const auto say = [&](const std::string& which, std::int64_t rows) {
         if (!config_.save_predictions.empty())
-            context_.warning(fmt::format(
-                "{} holds the answers of {} of {} rows; --split all saves those of all",
-                config_.save_predictions, with_commas(std::ssize(rows)), with_commas(num_rows())));
+            context_.warning(
+                fmt::format("{} holds the answers of {} of {} rows; --split all saves those of all",
+                            config_.save_predictions, with_commas(rows), with_commas(num_rows())));
         context_.info(fmt::format("{}: {} of {} texts trained {}: {} are scored (--split all scores all)",
                                   config_.data, with_commas(trained_rows_), with_commas(num_rows()), called_,
-                                  fmt::format(fmt::runtime(which), with_commas(std::ssize(rows)))));
-        // Of the whole data, where no label is left out because only rows of this part have it.
-        parts_ = {{&all, SplitName::kTrain, std::move(rows)}};
-        choose_option(config_, "split", &Config::split, std::string("test"), reason);
-        trained_rows_ = count_trained(texts, parts_, *tokenizer_);
+                                  fmt::format(fmt::runtime(which), with_commas(rows))));
         untrained_ = true;
-        held_out_ = held_out;
     };
     try {
-        const Config own = with_usual_numbers(with_length(
+        Config own = with_usual_numbers(with_length(
             with_scored_split(with_run_reading(given, of_run), of_run, true), config_.max_length));
-        const Dataset held_out = open_data(silent(context_), own, *tokenizer_);
+        Dataset held_out = open_data(silent(context_), own, *tokenizer_);
         const auto parts = choose_rows(own, held_out);
         const bool same = held_out.train().rows() == checkpoint_.state().train_rows;
-        if ((same || !texts.is_whole()) &&
-            !is_share(count_trained(texts, parts, *tokenizer_), parts, kOwnShare))
-            return score(find_rows(all, parts.front()), same,
-                         same ? "the {} that it held out" : "{} of the others",
-                         std::string(reason_of(own, "split")));
+        const std::int64_t trained = count_trained(texts, parts, *tokenizer_);
+        if ((same || !texts.is_whole()) && !is_share(trained, parts, kOwnShare)) {
+            say(same ? "the {} that it held out" : "{} of the others", count_rows(parts));
+            config_ = std::move(own);
+            dataset_ = std::move(held_out);
+            parts_ = choose_rows(config_, dataset_);
+            trained_rows_ = trained;
+            return;
+        }
     } catch (const DataError&) {  // nothing was held out of it
     }
     if (!texts.is_whole()) return;
@@ -192,8 +165,12 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     // No more than validated the run: a training file without its test rows.
     const double validated = parse_validation(of_run).share * static_cast<double>(num_rows());
     if (static_cast<double>(rows.size()) <= validated + 3 * std::sqrt(validated)) return;
-    score(std::move(rows), false, "the other {}",
-          "most of the data's rows trained the run: those whose texts did not");
+    say("the other {}", std::ssize(rows));
+    // Of the whole data, where no label is left out because only these rows have it.
+    parts_ = {{&dataset_.train(), SplitName::kTrain, std::move(rows)}};
+    choose_option<std::string>(config_, "split", &Config::split, "test",
+                               "most of the data's rows trained the run: those whose texts did not");
+    trained_rows_ = count_trained(texts, parts_, *tokenizer_);
 }
 
 void ScoredRun::choose_parts(const Config& given) {
@@ -222,8 +199,9 @@ void ScoredRun::choose_parts(const Config& given) {
     if (are_held_out_otherwise(config_, of_run))
         context_.warning(fmt::format(
             "{}: the {} rows of {} were held out by the text of --text-column {}; those held out by "
-            "the text of {} may have trained it: leave --text-column out, or score a file that did not",
-            config_.data, config_.split, called_, of_run.text_column, config_.text_column));
+            "the text of {} may have trained it: {}score a file that did not",
+            config_.data, config_.split, called_, of_run.text_column, config_.text_column,
+            called_ == kThisRun ? "leave --text-column out, or " : ""));
     const double too_many =
         untrained_ || is_own_test_file || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
@@ -234,22 +212,6 @@ void ScoredRun::choose_parts(const Config& given) {
                         : ReadOptions(given).test_share_given && scored_data() == config_.data
                             ? ": leave --test-share out to score those that it held out"
                             : ""));
-}
-
-// As where a file holds rows out itself: its counts are of the other rows, and labels that neither these nor
-// the run have are no true ones. They get the highest numbers.
-void ScoredRun::leave_out_unseen(LabelMatch& match, std::vector<std::int64_t>& counts) {
-    for (const std::int64_t row : parts_.front().rows)
-        for (const std::uint32_t label : parts_.front().split->labels.row(row)) --counts[label];
-    const std::int64_t labels = checkpoint_.state().labels;
-    std::int64_t next = labels;
-    const auto number = [&](bool seen) {
-        for (std::size_t label = 0; label < counts.size(); ++label)
-            if (match.number[label] >= labels && (counts[label] > 0) == seen) match.number[label] = next++;
-    };
-    number(true);
-    unknown_ = next - labels;
-    number(false);
 }
 
 void ScoredRun::match(const std::string& run) {
@@ -304,10 +266,6 @@ void ScoredRun::match(const std::string& run) {
                          with_commas(match.unknown), with_commas(labels), with_commas(match.missing),
                          with_commas(std::ssize(run_names)));
     unknown_ = match.unknown;
-    if (held_out_) leave_out_unseen(match, counts);
-    if (const std::int64_t unseen = match.unknown - unknown_; unseen > 0)
-        context_.warning(fmt::format("{}: {} that the run has never seen, left out", config_.data,
-                                     counted(unseen, "label")));
     if (unknown_ > 0) context_.warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
     unknown_counts_.resize(static_cast<std::size_t>(unknown_));
     unknown_names_.resize(static_cast<std::size_t>(unknown_));
@@ -321,10 +279,6 @@ void ScoredRun::match(const std::string& run) {
         Renumbered& as_run = *renumbered_.emplace_back(std::make_unique<Renumbered>());
         as_run.split = *part.split;
         as_run.labels = renumber(part.split->labels, match);
-        if (held_out_) {
-            as_run.offsets = leave_out(as_run.labels, part.split->labels.offsets, num_labels());
-            as_run.split.labels.offsets = as_run.offsets;
-        }
         as_run.filter = renumber(part.split->filter, match);
         as_run.split.labels.values = as_run.labels;
         as_run.split.filter.values = as_run.filter;

@@ -84,19 +84,15 @@ class ScoredRun {
     std::vector<std::int64_t> unknown_counts_;
     std::vector<std::string_view> names_, unknown_names_;
     std::string matched_;
-    // Of data most of which trained the run: the rows are those that did not, or those that it held out.
-    bool untrained_ = false, held_out_ = false;
+    bool untrained_ = false;  // of data most of which trained the run: the rows are the others
     // What a part points to when labels were matched.
     struct Renumbered {
         Split split;
         std::vector<std::uint32_t> labels, filter;
-        std::vector<std::int64_t>
-            offsets;  // of `labels`, where those that the run does not have are left out
     };
     std::vector<std::unique_ptr<Renumbered>> renumbered_;
 
     void match(const std::string& run);
-    void leave_out_unseen(LabelMatch& match, std::vector<std::int64_t>& counts);
     std::string scored_data() const;  // for messages: the data, or the file of its validation rows
     // The rows to score, the others where most of them trained the run; reports texts that did.
     void choose_parts(const Config& given);

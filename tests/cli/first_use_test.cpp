@@ -1429,6 +1429,43 @@ TEST_F(FirstUse, TrueLabelsDoNotDependOnWhoChoseTheRows) {
     for (const char* score : {"R@1", "nDCG@3", "PSP@5"}) EXPECT_EQ(chosen[score], asked[score]) << score;
 }
 
+// Texts that differ only in case or blanks have the same tokens, and may be on both sides.
+TEST_F(FirstUse, ACopyIsScoredOnTheRowsThatWereHeldOut) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 300; ++i) {
+        const std::string words = fmt::format("alpha{} beta{}", i % 20, i);
+        rows += fmt::format("{},{}\n", words, kAnimals[i % 4]);
+        if (i % 2 == 0) rows += fmt::format("A{},odd one\n", words.substr(1));
+    }
+    const std::string file = folder_.write("twins.csv", rows), run = folder_.text("of_twins"),
+                      copy = folder_.write("copy.csv", rows + "\n"), filter = folder_.text("filter.txt");
+    expect_success(run_elmo({"train", file, "--out", run, "--quiet"}));
+    expect_success(run_elmo({"data", "convert", file, "--to", "xmc", "--out", folder_.text("x"), "-q"}));
+    const Json own = scores({run, file});
+    for (const char* score : {"P@1", "P@3", "R@3", "PSP@3"})
+        EXPECT_EQ(scores({run, copy})[score], own[score]) << score;
+    // Pairs of a filter count the rows that are scored.
+    std::string pairs;
+    for (int row = 0; row < static_cast<int>(own["protocol"]["samples"]); ++row)
+        pairs += fmt::format("{} 0\n", row);
+    folder_.write("filter.txt", pairs);
+    const Json filtered = scores({run, file, "--filter", filter});
+    ASSERT_NE(filtered["P@1"], own["P@1"]);
+    EXPECT_EQ(scores({run, copy, "--filter", filter})["P@1"], filtered["P@1"]);
+}
+
+TEST_F(FirstUse, RunsOfOtherColumnsAreToldWhatToCompareThemOn) {
+    std::string rows = "name,text,labels\n";
+    for (int i = 0; i < 200; ++i) rows += fmt::format("name {},{},{}\n", i, text_of(i), kAnimals[i % 4]);
+    const std::string file = folder_.write("named.csv", rows), a = folder_.text("a"), b = folder_.text("b");
+    expect_success(run_elmo({"train", file, "--out", a, "--quiet"}));
+    expect_success(run_elmo({"train", file, "--out", b, "--text-column", "name+text", "--quiet"}));
+    const Outcome refused = run_elmo({"eval", a, b, file, "--quiet"});
+    EXPECT_NE(refused.status, 0);
+    EXPECT_TRUE(contains(refused.err, "b on name+text: give a file that trained neither")) << refused.err;
+    EXPECT_EQ(scores({a, b, file, "--split", "all"})["first"]["protocol"]["samples"], 200);
+}
+
 TEST_F(FirstUse, OfAGrownFileTheRowsThatDidNotTrainAreScored) {
     const std::string file = folder_.write("grown.csv", csv_rows(0, 350));
     const std::int64_t trained = scores({run(), file, "--split", "all"})["protocol"]["trained_samples"];

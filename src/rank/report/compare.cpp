@@ -2,6 +2,8 @@
 // so the interval of a difference does not contain what both have in common.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "base/said_once.h"
 #include "config/resolve.h"
 #include "elmo/error.h"
@@ -33,18 +35,22 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
     const ReadOptions reading(of_first);
     require_known_path(reading, reading.data, reading.data_of_run, "data");
     set_option(config, "data", of_first.data);
+    // For the runs it counts as given, but nobody typed it.
+    const auto give = [&](OptionKey key, const std::string& value, const std::string& reason) {
+        if (given(config, key)) return;
+        set_option(config, key, value);
+        mark_option(config, key, Origin::kRecipe, reason);
+    };
+    // In the order of the file: the runs may hold out different rows.
+    if (config.split == "all") give("test_share", "0", "all rows are asked for");
     if (config.split != "auto") return config;
     Config chosen;
     for (const std::string& run : {first, second}) {
         const Config of_run = Checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead).config();
         chosen = with_scored_split(with_run_reading(config, of_run), of_run);
         if (chosen.split == "test") {
-            for (const OptionKey key : {OptionKey("test_share"), OptionKey("equal_texts")}) {
-                if (given(config, key)) continue;
-                set_option(config, key, get_option(chosen, key));
-                // For the other run it counts as given, but nobody typed it.
-                mark_option(config, key, Origin::kRecipe, "the recipe of " + run);
-            }
+            for (const OptionKey key : {OptionKey("test_share"), OptionKey("equal_texts")})
+                give(key, get_option(chosen, key), "the recipe of " + run);
             copy_option(config, chosen, "split");
             break;
         }
@@ -52,12 +58,21 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
     return config;
 }
 
-[[noreturn]] void refuse_other_rows(const Config& config, std::int64_t first, std::int64_t second) {
+// `texts`: how many each of them reads.
+[[noreturn]] void refuse_other_rows(const Config& config, const std::string& first, const std::string& second,
+                                    std::array<std::int64_t, 2> texts) {
+    const std::string one = resolve_for_run(first, config).text_column,
+                      other = resolve_for_run(second, config).text_column;
     throw DataError(fmt::format(
-        "{}: expected the same rows and labels for both runs, found {} texts and {}, or other labels; "
-        "give --split, --label-column and the like, so that both read alike, or give a file that trained "
-        "neither",
-        config.data, first, second));
+        "{}: expected the same rows and labels for both runs, found {} texts and {}, or other labels; {}",
+        config.data, texts[0], texts[1],
+        one != other && config.split != "all"
+            ? fmt::format(
+                  "rows are held out by their text, and {} was trained on --text-column {}, {} on {}: "
+                  "give a file that trained neither",
+                  first, one, second, other)
+            : "give --label-column and the like, so that both read alike, or give a file that trained "
+              "neither"));
 }
 
 // Before the data is read. Whether one of the runs is judged at a threshold.
@@ -89,7 +104,7 @@ Config with_equal_rows(const Context& context, Config config, const std::string&
     };
     const std::int64_t of_first = rows_of(first), of_second = rows_of(second);
     if (of_first == of_second) return config;
-    if (config.split != "auto") refuse_other_rows(config, of_first, of_second);
+    if (config.split != "auto") refuse_other_rows(config, first, second, {of_first, of_second});
     choose_option(config, "split", &Config::split, std::string("all"),
                   "the rows that did not train the one run are not those that did not train the other");
     return with_equal_rows(context, std::move(config), first, second);
@@ -110,7 +125,7 @@ Comparison compare(const Context& given_context, const std::string& first, const
     const DetailedEvaluation a = evaluate_in_detail(context, first, config, {}, first, depth),
                              b = evaluate_in_detail(context, second, config, {}, second, depth);
     if (a.rows_hash != b.rows_hash)
-        refuse_other_rows(config, a.evaluation.num_samples, b.evaluation.num_samples);
+        refuse_other_rows(config, first, second, {a.evaluation.num_samples, b.evaluation.num_samples});
     keep_scores(context, first, config, a.evaluation);
     keep_scores(context, second, config, b.evaluation);
     Comparison result{a.evaluation, b.evaluation, {}};
