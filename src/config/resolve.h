@@ -31,6 +31,9 @@ void choose_option(Config& config, OptionKey key, T Config::*member, const T& va
     mark_option(config, key, Origin::kChosen, std::move(reason));
 }
 
+// ConfigError for the threshold of best F1, -1, among probabilities that are not calibrated.
+void refuse_best_of_raw(double threshold, const std::string& probabilities);
+
 // The recipe that a run was trained with: its values count as the run's, not as given.
 Config read_run_recipe(const std::filesystem::path& file);
 // The same for its text; messages start with `name`.
