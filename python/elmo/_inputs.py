@@ -88,6 +88,11 @@ def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def texts_of(texts: Any) -> Iterator[str]:
+    if is_path(texts) and os.path.isfile(texts):
+        name = os.fspath(texts)
+        reader = "parquet" if name.endswith(PARQUET) else "feather" if name.endswith(ARROW) else "csv"
+        raise DataError(f"texts: expected a sequence of str, found the file '{name}'; read it first, as pandas.read_{reader} does, "
+                        "and give a column of it")
     return iterate(texts, "texts", "a sequence of str")
 
 

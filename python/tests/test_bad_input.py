@@ -516,6 +516,10 @@ def test_what_was_expected(run, texts, labels, tmp_path):
             (lambda: run.evaluate(texts=TEXTS, labels=np.eye(3, dtype=int)),
              "label_names: expected the names of the columns of labels, found none"),
             (lambda: run.predict(TEXTS, labels=["apple"]), "; predict_among(texts, labels) answers with some labels only"),
+            (lambda: run.predict(TEXTS, without=["apple"]), "option 'without' does not belong to predict; elmo.Predictor(run, "
+                                                            "without=labels) never answers with these"),
+            (lambda: elmo.Predictor(run, wihout=["apple"]), "unknown option 'wihout' (did you mean 'without'?)"),
+            (lambda: run.predict(TEXTS, label=["apple"]), "unknown option 'label' (did you mean 'labels'?)"),
             (lambda: run.predict(TEXTS, k=3), "; top is the number of labels per text"),
             (lambda: run.predict(frame), "texts: expected a sequence of str, found a table; give one of its columns, as table['text']"),
             (lambda: run.predict(pandas.DataFrame({"text": [[1] * 99]})), "texts[0]: expected a str, found [1, 1, 1"),
@@ -571,3 +575,12 @@ def test_a_validation_split_that_is_not_read(caplog):
     caplog.clear()
     elmo.train(both, encoder="linear", validation=both["validation"])
     assert "is not read" not in caplog.text
+
+
+def test_a_file_in_the_place_of_texts(run, tmp_path):
+    (tmp_path / "rows.parquet").write_bytes(b"")
+    for file in (tmp_path / "rows.parquet", str(tmp_path / "rows.parquet")):
+        for call in (run.predict, run.embed, lambda texts: run.predict_among(texts, ["apple"]),
+                     lambda texts: elmo.train(texts=texts, labels=["a"])):
+            assert said(lambda: call(file)) == (f"texts: expected a sequence of str, found the file '{file}'; read it first, "
+                                                "as pandas.read_parquet does, and give a column of it")
