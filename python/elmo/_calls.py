@@ -129,7 +129,7 @@ def index(run: Any, data: Any = None, *, texts: Any = None, labels: Any = None, 
     """Makes the index of a run by which predictions with search="approximate" find labels without scoring all of them.
 
     data, texts, labels : the texts that make and measure it, as of evaluate, 40 at least; the run's own validation
-        rows when left out
+        rows when left out. Labels are not looked at: beside texts they may be left out.
     recall : the share of the five best labels that it must find
 
     It is stored in the run. Returns what it is, and the recall and time that were measured.

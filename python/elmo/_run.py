@@ -11,7 +11,7 @@ from elmo import _core
 from elmo._config import document, make_config, number
 from elmo._data import (has_splits, is_rows, read_again, refuse_labels_alone, set_columns_of_run, set_data,
                         set_validation, set_validation_alone, test_of)
-from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of
+from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of, texts_of
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, labels_per_text, open_run
 from elmo._result import Result, from_json
@@ -323,7 +323,10 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
 def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
               options: Any) -> Result:
     config, recall = make_config("n", options), number(recall, "recall")
-    kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=… and labels=…, 40 at least")
+    if texts is not None and labels is None:  # a data set has labels: any one of the run does
+        texts = list(texts_of(texts))
+        labels = [[open_run(run, {"checkpoint": options.get("checkpoint")}, [0]).label_name(0) or "0"]] * len(texts)
+    kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=…, 40 at least")
     if data is None and texts is None and options.get("split") is None:
         config.set("split", "validation")  # as the library does where it takes them from the run
     if isinstance(run, Run):

@@ -209,7 +209,7 @@ def test_rows_from_memory_that_are_gone(tmp_path, caplog):
     for call, advice in ((run.evaluate, "rows to score that did not train it"),
                          (lambda: run.report(out=tmp_path / "page.html"), "rows to score that did not train it"),
                          (run.calibrate, "them again as texts=… and labels=…, or others as validation="),
-                         (run.index, "texts=… and labels=…, 40 at least"),
+                         (run.index, "texts=…, 40 at least"),
                          (lambda: elmo.train(out=run.path, resume=True), "them again as texts=… and labels=…"),
                          (lambda: elmo.train(init=run), "rows as data, or as texts and labels")):
         with pytest.raises(elmo.DataError, match=gone + advice):
