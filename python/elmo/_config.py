@@ -27,6 +27,7 @@ IN_ORDER = "; answers stand in the order of the texts: answers[i] are those of t
 OF_TEXTS_FILE = "; texts come from memory: read them first, as pandas.read_csv does, or run 'elmo predict RUN FILE'"
 OF_PREDICTED_FILES = {"out": OF_ANSWERS_FILE, "resume": OF_ANSWERS_FILE, "overwrite": OF_ANSWERS_FILE,
                       "id_column": IN_ORDER, "with_text": IN_ORDER, "input": OF_TEXTS_FILE}
+OF_ONE_RUN = ("predictions", "save_predictions", "per_label", "errors")  # options of evaluate that compare refuses
 MOST_ANSWERS = 100  # labels of a text above a threshold, unless top says otherwise
 Documented = TypeVar("Documented")
 # The library's letters of the verbs (include/elmo/options.def) and what they are called here.

@@ -149,6 +149,11 @@ class Run:
         """Scores of the run: see elmo.evaluate."""
         return evaluate_run(self, data, texts, labels, label_names, progress, options)
 
+    def compare(self, other: Any, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
+                progress: bool | None = None, **options: Unpack[EvaluateOptions]) -> Result:
+        """Scores of this run and of another on the same rows, and what the other is better by: see elmo.compare."""
+        return compare_runs(self, other, data, texts, labels, label_names, progress, options)
+
     def report(self, data: Any = None, *, out: str | os.PathLike[str], overwrite: bool = False, texts: Any = None,
                labels: Any = None, label_names: Any = None, progress: bool | None = None,
                **options: Unpack[EvaluateOptions]) -> Result:
@@ -217,6 +222,14 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
                progress: bool | None, options: Any) -> Result:
     page = {"out": path_of(out, "out", "a file for the page"), "overwrite": "true" if overwrite else "false"}
     return evaluate_run(run, data, texts, labels, label_names, progress, options, _core.report, page)
+
+
+def compare_runs(first: Any, second: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
+                 options: Any) -> Result:
+    def call(listener: Listener, run: str, *of_rows: Any) -> str:
+        return _core.compare(listener, run, folder_of(second), *of_rows)
+
+    return evaluate_run(first, data, texts, labels, label_names, progress, options, call, second=second)
 
 
 def names_missing(error: _core.DataError, labels: Any, label_names: Any) -> _core.DataError | None:
@@ -290,7 +303,8 @@ def is_table_file(data: Any) -> bool:
 
 
 def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
-                 options: Any, call: Callable[..., str] = _core.evaluate, page: dict[str, str] = {}) -> Result:
+                 options: Any, call: Callable[..., str] = _core.evaluate, page: dict[str, str] = {},
+                 second: Any = None) -> Result:
     config = make_config("e", options)
     for key, value in page.items():
         config.set(key, value)
@@ -309,12 +323,15 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     finally:
         listener.close()
         del kept
-    protocol = result["protocol"]
-    protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
-    if are_given and protocol.get("trained_samples", 0) > 0.05 * protocol["samples"]:
-        lost = own_data(run) is None and has_lost_rows(_core.resolve_for_run(folder_of(run), _core.Config()))
-        listener.logger.warning("%d of %d scored texts trained this run; their scores say little about new texts: %s",
+    for scored, scores in ((run, result),) if second is None else ((run, result["first"]), (second, result["second"])):
+        protocol = scores["protocol"]
+        protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
+        if not are_given or protocol.get("trained_samples", 0) <= 0.05 * protocol["samples"]:
+            continue
+        lost = own_data(scored) is None and has_lost_rows(_core.resolve_for_run(folder_of(scored), _core.Config()))
+        listener.logger.warning("%d of %d scored texts trained %s; their scores say little about new texts: %s",
                                 protocol["trained_samples"], protocol["samples"],
+                                "this run" if second is None else folder_of(scored),
                                 "score others, or a file of all of its rows, of which those that it held out are scored"
                                 if lost else "evaluate() without rows scores those that it held out")
     return result
