@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config, number
-from elmo._data import (has_splits, is_rows, read_again, refuse_labels_alone, set_columns_of_run, set_data,
+from elmo._data import (has_splits, is_rows, name_of_file, name_of_split, read_again, refuse_labels_alone, set_columns_of_run, set_data,
                         set_validation, set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of, texts_of
 from elmo._listener import Listener
@@ -171,14 +171,14 @@ class Run:
             needs none of the rows that did.
         label_names : the columns of a matrix of labels, here or in validation
         """
-        config, validation = make_config("c", options), opened(validation)
-        for table in (data, validation if is_rows(validation) else None):
+        config, is_table = make_config("c", options), is_rows(opened(validation))
+        for table in (data, validation if is_table else None):
             if table is not None:
                 set_columns_of_run(config, self, table, options)
         of_validation = isinstance(validation, tuple) and len(validation) == 2 and is_matrix(validation[1])
         refuse_labels_alone(texts, labels, None if of_validation else label_names)
         kept = list(self._kept)
-        if is_rows(validation):
+        if is_table:
             kept = set_validation_alone(config, validation, label_names)
         elif data is not None or texts is not None:
             kept = set_data(config, data, texts, labels, None, validation, label_names)
@@ -283,11 +283,14 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
         config.set("data", os.fspath(data))
         return []
     if options.get("split") is not None and not as_file:
-        raise _core.ConfigError("split: rows from memory have no splits: all of them are scored")
+        raise _core.ConfigError("split: rows from memory have no splits: all of them are scored" if not is_path(path) else
+                                f"split: expected none beside a folder of splits, of which 'test' is scored; give the folder of "
+                                f"one of them, as {os.path.join(path, 'train')!r}")
+    named = name_of_split(name_of_file(path), data, "test")
     if data is not None:
         data = test_of(data)
         set_columns_of_run(config, run, data, options)
-    kept = set_data(config, path if as_file else data, texts, labels, label_names=label_names)
+    kept = set_data(config, path if as_file else data, texts, labels, label_names=label_names, named=named)
     if not as_file:  # a data set of the given rows only, all of them scored
         config.set("split", "train")
         config.set("test_share", "0")

@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 from conftest import SMALL
+from test_train import save_to_disk
 
 import elmo
 
@@ -291,6 +292,58 @@ def test_errors_name_rows_from_memory_by_their_index(caplog):
     with pytest.raises(elmo.DataError) as caught:
         elmo.train(texts=["one"], labels=[["a"]], test=(["two"], [["line\nend"]]), **SMALL)
     assert str(caught.value).startswith("test rows from memory[0]: expected labels without a line end")
+
+
+def test_errors_name_the_file_that_rows_are_from(tmp_path, caplog):
+    """Of files that only Python reads, whose rows are copied for a call."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    texts, labels = [f"word{i % 5} n{i}" for i in range(60)], [[f"l{i % 5}"] for i in range(60)]
+    twice, few = [*labels[:3], ["a", "a"], *labels[4:]], dict(encoder="linear", progress=False)
+
+    def file(name, **columns):
+        parquet.write_table(pyarrow.table(columns), tmp_path / name)
+        return tmp_path / name
+
+    def splits(name, train, test):
+        for split, rows in (("train", train), ("test", test)):
+            save_to_disk(tmp_path / name / split, pyarrow.table({"text": texts, "labels": rows}))
+        (tmp_path / name / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+        return tmp_path / name
+
+    good, wrong, other = (file(name, text=texts, labels=rows) for name, rows in (
+        ("good.parquet", labels), ("twice.parquet", twice), ("other.parquet", [["z"]] * 60)))
+    no_text, empty = file("column.parquet", txt=texts, labels=labels), file("empty.parquet", text=[""] * 0, labels=[""] * 0)
+    no_labels, null = file("none.parquet", text=texts, labels=[[]] * 60), file("null.parquet", text=texts, labels=[*labels[1:], None])
+    save_to_disk(tmp_path / "saved", pyarrow.table({"text": texts, "labels": twice}))
+    (tmp_path / "text.parquet").write_text("no Parquet at all")
+    run, column = elmo.train(good, **few), "column.parquet: expected a column 'text' (did you mean 'txt'?), found 'txt', 'labels'"
+    found_twice = "[3]: expected every label once, found 'a' twice"
+    for call, message in (
+            (lambda: elmo.train(wrong, **few), "twice.parquet" + found_twice),
+            (lambda: elmo.train(good, test=wrong, **few), "twice.parquet" + found_twice),
+            (lambda: elmo.train(good, validation=wrong, **few), "twice.parquet" + found_twice),
+            (lambda: elmo.train(texts=texts, labels=labels, test=wrong, **few), "twice.parquet" + found_twice),
+            (lambda: elmo.train(tmp_path / "saved", **few), "saved" + found_twice),
+            (lambda: elmo.train(splits("in train", twice, labels), **few), "in train/train" + found_twice),
+            (lambda: elmo.train(splits("in test", labels, twice), **few), "in test/test" + found_twice),
+            (lambda: run.evaluate(tmp_path / "in test"), "in test/test" + found_twice),
+            (lambda: run.calibrate(validation=wrong), "twice.parquet" + found_twice),
+            (lambda: elmo.inspect(wrong), "twice.parquet" + found_twice),
+            (lambda: elmo.train(no_text, **few), column), (lambda: elmo.train(good, test=no_text, **few), column),
+            (lambda: elmo.train(good, validation=no_text, **few), column), (lambda: run.evaluate(no_text), column),
+            (lambda: run.calibrate(validation=no_text), column),
+            (lambda: elmo.train(no_labels, **few), "none.parquet: expected at least one label, found none"),
+            (lambda: elmo.train(null, **few), "null.parquet: row 59, column 'labels': expected labels, found null"),
+            (lambda: elmo.train(empty, **few), "empty.parquet: expected at least one row, found none"),
+            (lambda: elmo.train(tmp_path / "text.parquet", **few), "text.parquet: expected a Parquet file, found one of another format"),
+            (lambda: run.evaluate(other), "other.parquet: these are not the labels of the run"),
+            (lambda: run.evaluate(tmp_path / "in test", split="train"), "split: expected none beside a folder of splits")):
+        assert said(call).startswith(message if message.startswith("split") else f"{tmp_path}/{message}")
+    assert run.evaluate(tmp_path / "in train").protocol.data == f"{tmp_path}/in train/test"
+    with caplog.at_level("WARNING", "elmo"):
+        elmo.train(file("half.parquet", text=texts, labels=[*labels[:20], *[[]] * 40]), **few)
+    assert f"{tmp_path}/half.parquet: " in caplog.text and "rows have no labels" in caplog.text
+    assert said(lambda: elmo.train(texts=texts, labels=twice, **few)).startswith("rows from memory" + found_twice)
 
 
 def test_columns_of_different_lengths():
