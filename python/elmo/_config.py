@@ -90,7 +90,7 @@ def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _c
     for key, value in options.items():
         if value is None:
             continue
-        if key not in known:
+        if key not in known or not known[key].verbs:
             if advice := ADVICE.get(f"{verb} {key}"):
                 raise _core.ConfigError(f"option '{key}' does not belong to {VERBS[verb]}{advice}")
             if key in OWN.get(verb, ()):

@@ -181,6 +181,8 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         raise ConfigError("expected either data (a path or a table), or texts and labels; found "
                           + ("neither" if data is None else "both"))
     refuse_labels_alone(texts, labels, label_names)
+    if config.given("test"):  # of a recipe: that of another run
+        config.set("test", "")
     named, data = named or name_of_file(data), opened(data)
     if label_names is not None:
         label_names = list(iterate(label_names, "label_names", "a name per column"))  # it is read more than once
@@ -191,7 +193,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
                               "own test rows")
         config.set("data", os.fspath(data))
         return kept
-    rows = new_rows(config)
+    rows, test_file = new_rows(config), name_of_file(test)
     if data is not None:
         if has_splits(data) and "validation" in data and validation is None:
             logging.getLogger("elmo").warning("the split 'validation' is not read; validation=data['validation'] takes its "
@@ -199,11 +201,11 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         train, own_test = splits_of(data)
         of_train, of_test = (name_of_split(named, data, split) for split in ("train", "test"))
         if test is not None:
-            own_test, of_test = test, name_of_file(test)
+            own_test, of_test = test, test_file
         test = own_test
         add_any(rows, train, config, False, "data", named=of_train)
     else:
-        of_train, of_test = "", name_of_file(test)
+        of_train, of_test = "", test_file
         add_values(rows, texts, labels, label_names, allow_null=allows_null(config))
     if test is not None:
         if test_share is not None and float(config.get("test_share")) != 0:
@@ -214,6 +216,8 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
             config.set("test_share", "0")  # the run remembers that none of its rows were held out
     rows.finish(config, of_train, of_test)
     config.set_copy("data", config.get("data"), named)
+    if named and test_file:
+        config.set_copy("test", os.path.join(config.get("data"), "test.jsonl"), test_file)
     return [rows, *kept]
 
 
@@ -227,11 +231,18 @@ def name_of_split(named: str, data: Any, split: str) -> str:
     return os.path.join(named, split) if isinstance(data, Splits) else named
 
 
-def read_again(config: Config) -> list[Rows]:
+def read_again(config: Config, needs_test: bool) -> list[Rows]:
     """Of a configuration with the options of a run: copies of the files that only Python reads and that the run was
     trained on. Nothing where the library reads the run's data itself, or says why it cannot."""
-    data, validation = known_path(config, "data"), known_path(config, "validation")
-    by_python = {path for path in (data, validation) if os.path.exists(path) and not is_path(opened(path))}
-    if data in by_python:
-        return set_data(config, data, None, None, validation=validation if validation in by_python else None)
-    return set_validation(config, validation, False) if validation in by_python else []
+    data, validation, test = (known_path(config, key) for key in ("data", "validation", "test"))
+    by_python = {path for path in (data, validation, test) if os.path.exists(path) and not is_path(opened(path))}
+    if data not in by_python:
+        return set_validation(config, validation, False) if validation in by_python else []
+    if needs_test and (path := config.get("test")) and test not in by_python:
+        if os.path.exists(path):
+            raise ConfigError(f"test: expected a path that was read as data here before, found '{path}', which only the run names; a "
+                              "run may come from anybody: if it is the right one, give it as data")
+        raise DataError(f"{path}: no such file or folder, but its rows were the test rows of the run; "
+                        + ("" if os.path.isabs(path) else "the path is from the folder where training was started: go there, or ")
+                        + "give rows to score")
+    return set_data(config, data, None, None, test if test in by_python else None, validation if validation in by_python else None)

@@ -240,17 +240,18 @@ def names_missing(error: _core.DataError, labels: Any, label_names: Any) -> _cor
     return None
 
 
-def set_own_data(config: _core.Config, run: Any, advice: str) -> list[Any]:
+def set_own_data(config: _core.Config, run: Any, advice: str, needs_test: bool = False) -> list[Any]:
     """Sets the rows that a run was trained on, where they are copies or only Python reads them; returns what has to live
-    as long as they are used. Otherwise the library takes them from the run."""
+    as long as they are used. Otherwise the library takes them from the run. Test rows need be there only for what
+    `needs_test`."""
     own, kept = own_data(run), []
     if own is None:
         own = _core.resolve_for_run(folder_of(run), config)
         if has_lost_rows(own):
             raise _core.DataError(f"{folder_of(run)}: this run was trained on rows from memory, which it does not keep; {advice}")
-        if not (kept := read_again(own)):
+        if not (kept := read_again(own, needs_test)):
             return []
-    for key in ("data", "format", "validation"):
+    for key in ("data", "format", "validation", "test"):
         if own.given(key) and not config.given(key):
             value, original = own.get(key), own.original(key)
             config.set_copy(key, value, original if original != value else "")
@@ -278,7 +279,7 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     as_file, path = is_table_file(data), data
     data = opened(data)
     if texts is None and data is None:
-        return set_own_data(config, run, advice)
+        return set_own_data(config, run, advice, config.get("split") not in ("train", "validation"))
     if texts is None and is_path(data):
         config.set("data", os.fspath(data))
         return []
@@ -346,9 +347,9 @@ def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, re
     if texts is not None and labels is None:  # a data set has labels: any one of the run does
         texts = list(texts_of(texts))
         labels = [[open_run(run, {"checkpoint": options.get("checkpoint")}, [0]).label_name(0) or "0"]] * len(texts)
-    kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=…, 40 at least")
     if data is None and texts is None and options.get("split") is None:
         config.set("split", "validation")  # as the library does where it takes them from the run
+    kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=…, 40 at least")
     if isinstance(run, Run):
         run._opened = None  # as in calibrate
     listener = Listener(progress)

@@ -40,7 +40,7 @@ Config read_run_recipe(const std::filesystem::path& file);
 Config parse_run_recipe(const std::string& text, const std::string& name);
 
 // For users of a run: training settled how data is read and scored, so options that are not given come from
-// its recipe: the path of the data, every option of role kReading, the seed (which chooses validation
+// its recipe: the paths of the data, every option of role kReading, the seed (which chooses validation
 // rows), and propensities, unless `like` asks for another project's.
 Config with_run_reading(Config config, const Config& of_run);
 
