@@ -314,6 +314,6 @@ void visit_fields(const Comparison& comparison, Visit&& visit) {
 // Scores two runs on the same rows of config.data (left out: the first run's own). If the data is the own
 // data of one of them, its test rows are scored. DataError if the runs read other rows out of it.
 ELMO_API Comparison compare(const Context& context, const std::string& first, const std::string& second,
-                            const Config& config);
+                            const Config& config, const RowsName& rows = {});
 
 }  // namespace elmo

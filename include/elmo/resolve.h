@@ -22,8 +22,8 @@ ELMO_API Config resolve_plan(const Context& context, const Config& config);
 // not given come from the recipe of the run. A run without a readable recipe changes nothing here; opening it
 // reports why.
 ELMO_API Config resolve_for_run(const std::string& run, const Config& config);
-// The path that such a configuration has for `key`, "data" or "validation", for a caller that reads it
-// himself. A run may come from anybody: "" where only its recipe names the path and nobody read it here
+// The path that such a configuration has for `key`, "data", "validation" or "test", for a caller that reads
+// it himself. A run may come from anybody: "" where only its recipe names the path and nobody read it here
 // before.
 ELMO_API std::string known_path(const Config& resolved, std::string_view key);
 

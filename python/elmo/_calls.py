@@ -6,12 +6,12 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from elmo import _core
-from elmo._config import document, make_config, number, whole_number
+from elmo._config import OF_ONE_RUN, document, make_config, number, whole_number
 from elmo._data import is_rows, set_columns_of_run, set_data, set_nothing_but_validation
 from elmo._inputs import describe, is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
-from elmo._run import Run, evaluate_run, export_run, index_run, report_run, set_own_data
+from elmo._run import Run, compare_runs, evaluate_run, export_run, index_run, report_run, set_own_data
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -110,6 +110,21 @@ def evaluate(run: Any, data: Any = None, *, texts: Any = None, labels: Any = Non
     return evaluate_run(run, data, texts, labels, label_names, progress, options)
 
 
+@document("e", without=("data", *OF_ONE_RUN))
+def compare(first: Any, second: Any, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
+            progress: bool | None = None, **options: Unpack[EvaluateOptions]) -> Result:
+    """Scores two runs (each a Run, or its folder) on the same rows, as `elmo eval RUN1 RUN2 DATA` does.
+
+    data, texts, labels : as of evaluate; the first run's own data when left out. Of the own data of one of them, the
+        rows that it held out are scored.
+
+    Returns `first` and `second`, the scores of each as of evaluate, `difference`, the points by which the second is better, by
+    score, and `difference_intervals`, the low and the high end of each (not with bootstrap=0). An interval is of replicates that
+    hold the same texts for both runs: where it does not contain 0, chance hardly made the difference.
+    """
+    return compare_runs(first, second, data, texts, labels, label_names, progress, options)
+
+
 @document("e", without=("data",))
 def report(run: Any, data: Any = None, *, out: str | os.PathLike[str], overwrite: bool = False, texts: Any = None,
            labels: Any = None, label_names: Any = None, progress: bool | None = None,
@@ -129,7 +144,7 @@ def index(run: Any, data: Any = None, *, texts: Any = None, labels: Any = None, 
     """Makes the index of a run by which predictions with search="approximate" find labels without scoring all of them.
 
     data, texts, labels : the texts that make and measure it, as of evaluate, 40 at least; the run's own validation
-        rows when left out
+        rows when left out. Labels are not looked at: beside texts they may be left out.
     recall : the share of the five best labels that it must find
 
     It is stored in the run. Returns what it is, and the recall and time that were measured.

@@ -12,9 +12,11 @@ from elmo._inputs import describe, path_of
 
 # Arguments of theirs that are no options, and what is meant by options that they do not have.
 OWN = {"t": ("data", "texts", "labels", "test", "validation", "label_names", "recipe", "progress", "on_log", "on_validation"),
+       "p": ("labels", "without"),
        "e": ("data", "texts", "labels", "label_names", "progress"),
        "v": ("host", "port", "tokens", "connections", "queue", "max_texts", "max_body", "deadline", "on_request")}
 ADVICE = {"p labels": "; predict_among(texts, labels) answers with some labels only",
+          "p without": "; elmo.Predictor(run, without=labels) never answers with these",
           "p k": "; top is the number of labels per text",
           "e top": "; k is the number of labels that count: k=(1, 3, 5)",
           "t top": "; predict and ElmoClassifier take it", "t threshold": "; predict and ElmoClassifier take it"}
@@ -25,6 +27,7 @@ IN_ORDER = "; answers stand in the order of the texts: answers[i] are those of t
 OF_TEXTS_FILE = "; texts come from memory: read them first, as pandas.read_csv does, or run 'elmo predict RUN FILE'"
 OF_PREDICTED_FILES = {"out": OF_ANSWERS_FILE, "resume": OF_ANSWERS_FILE, "overwrite": OF_ANSWERS_FILE,
                       "id_column": IN_ORDER, "with_text": IN_ORDER, "input": OF_TEXTS_FILE}
+OF_ONE_RUN = ("predictions", "save_predictions", "per_label", "errors")  # options of evaluate that compare refuses
 MOST_ANSWERS = 100  # labels of a text above a threshold, unless top says otherwise
 Documented = TypeVar("Documented")
 # The library's letters of the verbs (include/elmo/options.def) and what they are called here.
@@ -87,7 +90,9 @@ def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _c
     for key, value in options.items():
         if value is None:
             continue
-        if key not in known:
+        if key not in known or not known[key].verbs:
+            if advice := ADVICE.get(f"{verb} {key}"):
+                raise _core.ConfigError(f"option '{key}' does not belong to {VERBS[verb]}{advice}")
             if key in OWN.get(verb, ()):
                 raise _core.ConfigError(f"option '{key}' belongs to {VERBS[verb]} itself, not to this call; leave it out")
             if near := difflib.get_close_matches(key, OWN.get(verb, ()), 1, 0.75):

@@ -1,11 +1,12 @@
 """The data set of a call: a path that the library reads itself, or rows from memory."""
 from __future__ import annotations
 
+import contextlib
 import logging
 import numbers
 import os
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping
 
 from elmo._config import text_of
 from elmo._core import Config, ConfigError, DataError, Rows, known_path, resolve_for_run
@@ -43,10 +44,19 @@ def names_beside(label_names: Any, labels: Any, of_pair: Any) -> Any:
     return None if {name.strip(BLANKS) for name in column_list(of_pair)} <= known else label_names
 
 
+@contextlib.contextmanager
+def about(file: str) -> Iterator[None]:
+    """Errors about the rows of a file begin with its name."""
+    try:
+        yield
+    except DataError as error:
+        raise (DataError(f"{file}: {error}") if file else error) from None
+
+
 def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str, label_names: Any = None,
-            labels: Any = None) -> None:
-    """A pair of texts and labels, a table, or a file of one. The columns of a pair's matrix are called as those of the
-    matrix `labels` that it stands beside."""
+            labels: Any = None, named: str = "") -> None:
+    """A pair of texts and labels, a table, or a file of one, which may be `named` already. The columns of a pair's matrix
+    are called as those of the matrix `labels` that it stands beside."""
     if isinstance(data, tuple):
         if len(data) != 2:
             raise DataError(f"{what}: expected a pair of texts and labels, found {len(data)} values")
@@ -55,14 +65,15 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str, label_
             raise DataError(f"{what}: expected at least one row, found none")
         return
     text_column, label_column = config.get("text_column"), config.get("label_column")
-    data = opened(data)
+    named, data = named or name_of_file(data), opened(data)
     if is_path(data):
         raise DataError(f"{what}: expected a pair of texts and labels, a table, a Parquet or an Arrow file, found the path "
                         f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
     data = reader_of(data, [*split_columns(text_column), label_column])
     cut_categories = config.get("label_separator") != "auto"
-    if add_table(rows, data, text_column, label_column, allows_null(config), cut_categories, test, what) == 0:
-        raise DataError(f"{what}: expected at least one row, found none")
+    with about(named):
+        if add_table(rows, data, text_column, label_column, allows_null(config), cut_categories, test, what) == 0:
+            raise DataError(f"{'' if named else what + ': '}expected at least one row, found none")
 
 
 def has_splits(data: Any) -> bool:
@@ -149,8 +160,8 @@ def set_validation(config: Config, validation: Any, beside_memory: bool, label_n
     named, validation = name_of_file(validation), opened(validation)
     if is_rows(validation):
         rows, scratch = new_rows(config), Config()
-        add_any(rows, validation, config, False, "validation", label_names, labels)
-        rows.finish(scratch)
+        add_any(rows, validation, config, False, "validation", label_names, labels, named)
+        rows.finish(scratch, named)
         config.set_copy("validation", os.path.join(scratch.get("data"), "train.jsonl"), named)
         return [rows]
     if validation is not None:
@@ -167,48 +178,57 @@ def set_validation_alone(config: Config, validation: Any, label_names: Any) -> l
     they were."""
     rows = new_rows(config)
     add_any(rows, validation, config, False, "validation", label_names)
-    rows.finish(config)
+    rows.finish(config, name_of_file(validation))
     config.set("validation", os.path.join(config.get("data"), "train.jsonl"))
     config.set("test_share", "0")
     return [rows]
 
 
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
-             label_names: Any = None, test_share: Any = None) -> list[Rows]:
+             label_names: Any = None, test_share: Any = None, named: str = "") -> list[Rows]:
     """Sets the data set of the configuration; returns what has to live as long as it is used. A share to hold out that is
-    given beside test rows is refused."""
+    given beside test rows is refused. Data may be a table of a file that is `named`."""
     if (data is None) == (texts is None):
         raise ConfigError("expected either data (a path or a table), or texts and labels; found "
                           + ("neither" if data is None else "both"))
     refuse_labels_alone(texts, labels, label_names)
-    named, data = name_of_file(data), opened(data)
+    if config.given("test"):  # of a recipe: that of another run
+        config.set("test", "")
+    named, data = named or name_of_file(data), opened(data)
     if label_names is not None:
         label_names = list(iterate(label_names, "label_names", "a name per column"))  # it is read more than once
     kept = set_validation(config, validation, not (data is not None and is_path(data)), label_names, labels)
     if data is not None and is_path(data):
         if test is not None:
-            raise ConfigError("test: expected with rows from memory only; a data set on disk has its own test rows")
+            raise ConfigError("test: expected beside rows from memory, or a file that only Python reads; a data set on disk has its "
+                              "own test rows")
         config.set("data", os.fspath(data))
         return kept
-    rows = new_rows(config)
+    rows, test_file = new_rows(config), name_of_file(test)
     if data is not None:
         if has_splits(data) and "validation" in data and validation is None:
             logging.getLogger("elmo").warning("the split 'validation' is not read; validation=data['validation'] takes its "
                                               "rows to choose the best checkpoint")
-        data, own_test = splits_of(data)
-        test = own_test if test is None else test
-        add_any(rows, data, config, False, "data")
+        train, own_test = splits_of(data)
+        of_train, of_test = (name_of_split(named, data, split) for split in ("train", "test"))
+        if test is not None:
+            own_test, of_test = test, test_file
+        test = own_test
+        add_any(rows, train, config, False, "data", named=of_train)
     else:
+        of_train, of_test = "", test_file
         add_values(rows, texts, labels, label_names, allow_null=allows_null(config))
     if test is not None:
         if test_share is not None and float(config.get("test_share")) != 0:
             raise ConfigError(f"test_share: expected none beside test rows (no others are held out then), found {test_share}; "
                               "leave it out, or give training rows alone")
-        add_any(rows, test, config, True, "test", label_names, labels)
+        add_any(rows, test, config, True, "test", label_names, labels, of_test)
         if config.get("resume") != "true":  # a continued run keeps its own
             config.set("test_share", "0")  # the run remembers that none of its rows were held out
-    rows.finish(config)
+    rows.finish(config, of_train, of_test)
     config.set_copy("data", config.get("data"), named)
+    if named and test_file:
+        config.set_copy("test", os.path.join(config.get("data"), "test.jsonl"), test_file)
     return [rows, *kept]
 
 
@@ -217,11 +237,23 @@ def name_of_file(data: Any) -> str:
     return os.fspath(data) if is_path(data) else ""
 
 
-def read_again(config: Config) -> list[Rows]:
+def name_of_split(named: str, data: Any, split: str) -> str:
+    """The folder of a split in a saved folder of several; of other data what it is `named` itself."""
+    return os.path.join(named, split) if isinstance(data, Splits) else named
+
+
+def read_again(config: Config, needs_test: bool) -> list[Rows]:
     """Of a configuration with the options of a run: copies of the files that only Python reads and that the run was
     trained on. Nothing where the library reads the run's data itself, or says why it cannot."""
-    data, validation = known_path(config, "data"), known_path(config, "validation")
-    by_python = {path for path in (data, validation) if os.path.exists(path) and not is_path(opened(path))}
-    if data in by_python:
-        return set_data(config, data, None, None, validation=validation if validation in by_python else None)
-    return set_validation(config, validation, False) if validation in by_python else []
+    data, validation, test = (known_path(config, key) for key in ("data", "validation", "test"))
+    by_python = {path for path in (data, validation, test) if os.path.exists(path) and not is_path(opened(path))}
+    if data not in by_python:
+        return set_validation(config, validation, False) if validation in by_python else []
+    if needs_test and (path := config.get("test")) and test not in by_python:
+        if os.path.exists(path):
+            raise ConfigError(f"test: expected a path that was read as data here before, found '{path}', which only the run names; a "
+                              "run may come from anybody: if it is the right one, give it as data")
+        raise DataError(f"{path}: no such file or folder, but its rows were the test rows of the run; "
+                        + ("" if os.path.isabs(path) else "the path is from the folder where training was started: go there, or ")
+                        + "give rows to score")
+    return set_data(config, data, None, None, test if test in by_python else None, validation if validation in by_python else None)

@@ -88,6 +88,11 @@ def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def texts_of(texts: Any) -> Iterator[str]:
+    if is_path(texts) and os.path.isfile(texts):
+        name = os.fspath(texts)
+        reader = "parquet" if name.endswith(PARQUET) else "feather" if name.endswith(ARROW) else "csv"
+        raise DataError(f"texts: expected a sequence of str, found the file '{name}'; read it first, as pandas.read_{reader} does, "
+                        "and give a column of it")
     return iterate(texts, "texts", "a sequence of str")
 
 
@@ -490,13 +495,25 @@ def opened(data: Any) -> Any:
         if not os.path.exists(path):
             raise DataError(f"{path}: no such file or folder")
         if path.lower().endswith(PARQUET):
-            return arrow("dataset", path).dataset(path, format="parquet")
+            return parquet(path)
         return batches_of([path])
     if os.path.isfile(os.path.join(path, "dataset_dict.json")):
         return Splits({name: saved_table(os.path.join(path, name)) for name in split_names(path)})
     if os.path.isfile(os.path.join(path, "state.json")) and os.path.isfile(os.path.join(path, "dataset_info.json")):
         return saved_table(path)
     return data
+
+
+def parquet(path: str) -> Any:
+    """A pyarrow data set of a Parquet file, or of a folder of such files."""
+    dataset = arrow("dataset", path)
+    import pyarrow
+    try:
+        return dataset.dataset(path, format="parquet")
+    except pyarrow.ArrowInvalid:
+        raise DataError(f"{path}: expected a Parquet file, found one of another format, or a damaged one") from None
+    except OSError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def arrow(part: str, path: str) -> Any:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config, number
-from elmo._data import (has_splits, is_file, is_rows, read_again, refuse_labels_alone, set_columns_of_run, set_data,
-                        set_validation, set_validation_alone, test_of)
-from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of
+from elmo._data import (has_splits, is_file, is_rows, name_of_file, name_of_split, read_again, refuse_labels_alone,
+                        set_columns_of_run, set_data, set_validation, set_validation_alone, test_of)
+from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of, texts_of
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, labels_per_text, open_run
 from elmo._result import Result, from_json
@@ -149,6 +149,11 @@ class Run:
         """Scores of the run: see elmo.evaluate."""
         return evaluate_run(self, data, texts, labels, label_names, progress, options)
 
+    def compare(self, other: Any, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
+                progress: bool | None = None, **options: Unpack[EvaluateOptions]) -> Result:
+        """Scores of this run and of another on the same rows, and what the other is better by: see elmo.compare."""
+        return compare_runs(self, other, data, texts, labels, label_names, progress, options)
+
     def report(self, data: Any = None, *, out: str | os.PathLike[str], overwrite: bool = False, texts: Any = None,
                labels: Any = None, label_names: Any = None, progress: bool | None = None,
                **options: Unpack[EvaluateOptions]) -> Result:
@@ -166,14 +171,14 @@ class Run:
             that did are needed beside a pair, a table or a file.
         label_names : the columns of a matrix of labels, here or in validation
         """
-        config, validation = make_config("c", options), opened(validation)
-        for table in (data, validation if is_rows(validation) else None):
+        config, is_table = make_config("c", options), is_rows(opened(validation))
+        for table in (data, validation if is_table else None):
             if table is not None:
                 set_columns_of_run(config, self, table, options)
         of_validation = isinstance(validation, tuple) and len(validation) == 2 and is_matrix(validation[1])
         refuse_labels_alone(texts, labels, None if of_validation else label_names)
         kept = list(self._kept)
-        if is_rows(validation):
+        if is_table:
             kept = set_validation_alone(config, validation, label_names)
         elif data is not None or texts is not None:
             kept = set_data(config, data, texts, labels, None, validation, label_names)
@@ -221,6 +226,14 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
     return evaluate_run(run, data, texts, labels, label_names, progress, options, _core.report, page)
 
 
+def compare_runs(first: Any, second: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
+                 options: Any) -> Result:
+    def call(listener: Listener, run: str, *of_rows: Any) -> str:
+        return _core.compare(listener, run, folder_of(second), *of_rows)
+
+    return evaluate_run(first, data, texts, labels, label_names, progress, options, call, second=second)
+
+
 def names_missing(error: _core.DataError, labels: Any, label_names: Any) -> _core.DataError | None:
     """What is meant by an error about labels that a matrix without names has."""
     if is_matrix(labels) and label_names is None and "these are not the labels of the run" in str(error):
@@ -229,17 +242,18 @@ def names_missing(error: _core.DataError, labels: Any, label_names: Any) -> _cor
     return None
 
 
-def set_own_data(config: _core.Config, run: Any, advice: str) -> list[Any]:
+def set_own_data(config: _core.Config, run: Any, advice: str, needs_test: bool = False) -> list[Any]:
     """Sets the rows that a run was trained on, where they are copies or only Python reads them; returns what has to live
-    as long as they are used. Otherwise the library takes them from the run."""
+    as long as they are used. Otherwise the library takes them from the run. Test rows need be there only for what
+    `needs_test`."""
     own, kept = own_data(run), []
     if own is None:
         own = _core.resolve_for_run(folder_of(run), config)
         if has_lost_rows(own):
             raise _core.DataError(f"{folder_of(run)}: this run was trained on rows from memory, which it does not keep; {advice}")
-        if not (kept := read_again(own)):
+        if not (kept := read_again(own, needs_test)):
             return []
-    for key in ("data", "format", "validation"):
+    for key in ("data", "format", "validation", "test"):
         if own.given(key) and not config.given(key):
             value, original = own.get(key), own.original(key)
             config.set_copy(key, value, original if original != value else "")
@@ -267,16 +281,19 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     as_file, path = is_table_file(data), data
     data = opened(data)
     if texts is None and data is None:
-        return set_own_data(config, run, advice)
+        return set_own_data(config, run, advice, config.get("split") not in ("train", "validation"))
     if texts is None and is_path(data):
         config.set("data", os.fspath(data))
         return []
     if options.get("split") is not None and not as_file:
-        raise _core.ConfigError("split: rows from memory have no splits: all of them are scored")
+        raise _core.ConfigError("split: rows from memory have no splits: all of them are scored" if not is_path(path) else
+                                f"split: expected none beside a folder of splits, of which 'test' is scored; give the folder of "
+                                f"one of them, as {os.path.join(path, 'train')!r}")
+    named = name_of_split(name_of_file(path), data, "test")
     if data is not None:
         data = test_of(data)
         set_columns_of_run(config, run, data, options)
-    kept = set_data(config, path if as_file else data, texts, labels, label_names=label_names)
+    kept = set_data(config, path if as_file else data, texts, labels, label_names=label_names, named=named)
     if not as_file:  # a data set of the given rows only, all of them scored
         config.set("split", "train")
         config.set("test_share", "0")
@@ -292,7 +309,8 @@ def is_table_file(data: Any) -> bool:
 
 
 def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
-                 options: Any, call: Callable[..., str] = _core.evaluate, page: dict[str, str] = {}) -> Result:
+                 options: Any, call: Callable[..., str] = _core.evaluate, page: dict[str, str] = {},
+                 second: Any = None) -> Result:
     config = make_config("e", options)
     for key, value in page.items():
         config.set(key, value)
@@ -311,12 +329,15 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     finally:
         listener.close()
         del kept
-    protocol = result["protocol"]
-    protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
-    if are_given and protocol.get("trained_samples", 0) > 0.05 * protocol["samples"]:
-        lost = own_data(run) is None and has_lost_rows(_core.resolve_for_run(folder_of(run), _core.Config()))
-        listener.logger.warning("%d of %d scored texts trained this run; their scores say little about new texts: %s",
+    for scored, scores in ((run, result),) if second is None else ((run, result["first"]), (second, result["second"])):
+        protocol = scores["protocol"]
+        protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
+        if not are_given or protocol.get("trained_samples", 0) <= 0.05 * protocol["samples"]:
+            continue
+        lost = own_data(scored) is None and has_lost_rows(_core.resolve_for_run(folder_of(scored), _core.Config()))
+        listener.logger.warning("%d of %d scored texts trained %s; their scores say little about new texts: %s",
                                 protocol["trained_samples"], protocol["samples"],
+                                "this run" if second is None else folder_of(scored),
                                 "score others, or a file of all of its rows, of which those that it held out are scored"
                                 if lost else "evaluate() without rows scores those that it held out")
     return result
@@ -325,9 +346,12 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
 def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
               options: Any) -> Result:
     config, recall = make_config("n", options), number(recall, "recall")
-    kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=… and labels=…, 40 at least")
+    if texts is not None and labels is None:  # a data set has labels: any one of the run does
+        texts = list(texts_of(texts))
+        labels = [[open_run(run, {"checkpoint": options.get("checkpoint")}, [0]).label_name(0) or "0"]] * len(texts)
     if data is None and texts is None and options.get("split") is None:
         config.set("split", "validation")  # as the library does where it takes them from the run
+    kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=…, 40 at least")
     if isinstance(run, Run):
         run._opened = None  # as in calibrate
     listener = Listener(progress)

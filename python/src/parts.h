@@ -40,6 +40,10 @@ Array<T> to_array(std::vector<T> values) {
 
 // A message of the library in Python's words.
 std::string in_words_of_python(const std::string& message);
+// Messages about the rows of a temporary folder name the files that they are copies of; "" for rows from
+// memory.
+void name_copied_rows(const std::string& folder, std::string train, std::string test);
+void forget_copied_rows(const std::string& folder);
 
 // The strings of a list. DataError "what[i]: expected a str, found ..." counts from `first`.
 std::vector<std::string> strings_of(nanobind::list list, const std::string& what, std::int64_t first = 0);

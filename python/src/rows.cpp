@@ -16,6 +16,11 @@ namespace {
 
 class Rows {
   public:
+    Rows() = default;
+    Rows(const Rows&) = delete;
+    Rows& operator=(const Rows&) = delete;
+    ~Rows() { forget_copied_rows(name_); }
+
     void add(nb::list texts, nb::list labels, std::int64_t first, bool test) {
         const std::vector<std::string> strings = strings_of(texts, "texts", first);
         if (nb::len(labels) != strings.size()) throw DataError("expected as many labels as texts");
@@ -59,12 +64,17 @@ class Rows {
         folder_.name_columns(text_column, label_column);
     }
 
-    void finish(Config& config) { folder_.finish(config); }
+    void finish(Config& config, const std::string& train, const std::string& test) {
+        folder_.finish(config);
+        name_ = config.data;
+        name_copied_rows(name_, train, test);
+    }
 
   private:
     void put(const Row& row, bool test) { test ? folder_.add_test(row) : folder_.add(row); }
 
     RowFolder folder_;
+    std::string name_;  // of the folder, when all rows are in
 };
 
 }  // namespace
@@ -80,7 +90,8 @@ void bind_rows(nb::module_& module) {
              nb::arg("test"))
         .def("name_columns", &Rows::name_columns, nb::arg("text_column"), nb::arg("label_column"),
              "The names that a run remembers; before the first row.")
-        .def("finish", &Rows::finish, nb::arg("config"));
+        .def("finish", &Rows::finish, nb::arg("config"), nb::arg("train") = "", nb::arg("test") = "",
+             "Messages name the files that training and test rows are copies of.");
     module.def("is_row_folder", &is_row_folder, nb::arg("path"),
                "Whether it is the path of a temporary data set.");
 }

@@ -1,11 +1,15 @@
 // Messages of the library on their way to Python. The library words them for the program: flags become
-// keyword arguments, commands calls, and files that hold rows from memory are those rows.
+// keyword arguments, commands calls, and files that hold rows for the time of a call are those rows, or what
+// they are copies of.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <filesystem>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <regex>
 #include <string_view>
@@ -18,18 +22,34 @@ namespace nb = nanobind;
 namespace elmo::python {
 namespace {
 
-// Files that hold rows from memory for the time of a call say nothing to anybody; their lines are the rows.
+struct FileNames {
+    std::string train, test;
+};
+
+// By the folder's name, while it is there.
+std::map<std::string, FileNames> g_copied;
+std::mutex g_copied_mutex;
+
+// What the rows of a folder are copies of; "" where they are from memory.
+std::string file_of_rows(const std::string& folder, bool test) {
+    const std::lock_guard lock(g_copied_mutex);
+    const auto found = g_copied.find(folder);
+    return found == g_copied.end() ? "" : test ? found->second.test : found->second.train;
+}
+
+// Files that hold rows for the time of a call say nothing to anybody; their lines are the rows.
 std::string with_named_rows(const std::string& message) {
     if (message.find("elmo-rows-") == message.npos)
         return message;  // nearly all; std::regex is not for long ones
-    static const std::regex file(R"([^\s']*elmo-rows-\w{6}(?:/(\w+)\.jsonl(?::(\d{1,15}))?)?)");
+    static const std::regex file(R"([^\s']*(elmo-rows-\w{6})(?:/(\w+)\.jsonl(?::(\d{1,15}))?)?)");
     std::string result;
     auto rest = message.cbegin();
     for (std::sregex_iterator match(message.begin(), message.end(), file), end; match != end; ++match) {
         result.append(rest, (*match)[0].first);
-        if ((*match)[1] == "test") result += "test ";
-        result += "rows from memory";
-        if ((*match)[2].matched) result += "[" + std::to_string(std::stoll((*match)[2]) - 1) + "]";
+        const bool test = (*match)[2] == "test";
+        const std::string copied = file_of_rows((*match)[1], test);
+        result += !copied.empty() ? copied : test ? "test rows from memory" : "rows from memory";
+        if ((*match)[3].matched) result += "[" + std::to_string(std::stoll((*match)[3]) - 1) + "]";
         rest = (*match)[0].second;
     }
     return result.append(rest, message.cend());
@@ -215,6 +235,16 @@ std::string with_calls(std::string_view message) {
 }
 
 }  // namespace
+
+void name_copied_rows(const std::string& folder, std::string train, std::string test) {
+    const std::lock_guard lock(g_copied_mutex);
+    g_copied[std::filesystem::path(folder).filename().string()] = {std::move(train), std::move(test)};
+}
+
+void forget_copied_rows(const std::string& folder) {
+    const std::lock_guard lock(g_copied_mutex);
+    g_copied.erase(std::filesystem::path(folder).filename().string());
+}
 
 std::string in_words_of_python(const std::string& message) {
     const std::string named = with_named_rows(message);

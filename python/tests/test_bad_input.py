@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 from conftest import SMALL
+from test_train import save_to_disk
 
 import elmo
 
@@ -293,6 +294,58 @@ def test_errors_name_rows_from_memory_by_their_index(caplog):
     assert str(caught.value).startswith("test rows from memory[0]: expected labels without a line end")
 
 
+def test_errors_name_the_file_that_rows_are_from(tmp_path, caplog):
+    """Of files that only Python reads, whose rows are copied for a call."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    texts, labels = [f"word{i % 5} n{i}" for i in range(60)], [[f"l{i % 5}"] for i in range(60)]
+    twice, few = [*labels[:3], ["a", "a"], *labels[4:]], dict(encoder="linear", progress=False)
+
+    def file(name, **columns):
+        parquet.write_table(pyarrow.table(columns), tmp_path / name)
+        return tmp_path / name
+
+    def splits(name, train, test):
+        for split, rows in (("train", train), ("test", test)):
+            save_to_disk(tmp_path / name / split, pyarrow.table({"text": texts, "labels": rows}))
+        (tmp_path / name / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+        return tmp_path / name
+
+    good, wrong, other = (file(name, text=texts, labels=rows) for name, rows in (
+        ("good.parquet", labels), ("twice.parquet", twice), ("other.parquet", [["z"]] * 60)))
+    no_text, empty = file("column.parquet", txt=texts, labels=labels), file("empty.parquet", text=[""] * 0, labels=[""] * 0)
+    no_labels, null = file("none.parquet", text=texts, labels=[[]] * 60), file("null.parquet", text=texts, labels=[*labels[1:], None])
+    save_to_disk(tmp_path / "saved", pyarrow.table({"text": texts, "labels": twice}))
+    (tmp_path / "text.parquet").write_text("no Parquet at all")
+    run, column = elmo.train(good, **few), "column.parquet: expected a column 'text' (did you mean 'txt'?), found 'txt', 'labels'"
+    found_twice = "[3]: expected every label once, found 'a' twice"
+    for call, message in (
+            (lambda: elmo.train(wrong, **few), "twice.parquet" + found_twice),
+            (lambda: elmo.train(good, test=wrong, **few), "twice.parquet" + found_twice),
+            (lambda: elmo.train(good, validation=wrong, **few), "twice.parquet" + found_twice),
+            (lambda: elmo.train(texts=texts, labels=labels, test=wrong, **few), "twice.parquet" + found_twice),
+            (lambda: elmo.train(tmp_path / "saved", **few), "saved" + found_twice),
+            (lambda: elmo.train(splits("in train", twice, labels), **few), "in train/train" + found_twice),
+            (lambda: elmo.train(splits("in test", labels, twice), **few), "in test/test" + found_twice),
+            (lambda: run.evaluate(tmp_path / "in test"), "in test/test" + found_twice),
+            (lambda: run.calibrate(validation=wrong), "twice.parquet" + found_twice),
+            (lambda: elmo.inspect(wrong), "twice.parquet" + found_twice),
+            (lambda: elmo.train(no_text, **few), column), (lambda: elmo.train(good, test=no_text, **few), column),
+            (lambda: elmo.train(good, validation=no_text, **few), column), (lambda: run.evaluate(no_text), column),
+            (lambda: run.calibrate(validation=no_text), column),
+            (lambda: elmo.train(no_labels, **few), "none.parquet: expected at least one label, found none"),
+            (lambda: elmo.train(null, **few), "null.parquet: row 59, column 'labels': expected labels, found null"),
+            (lambda: elmo.train(empty, **few), "empty.parquet: expected at least one row, found none"),
+            (lambda: elmo.train(tmp_path / "text.parquet", **few), "text.parquet: expected a Parquet file, found one of another format"),
+            (lambda: run.evaluate(other), "other.parquet: these are not the labels of the run"),
+            (lambda: run.evaluate(tmp_path / "in test", split="train"), "split: expected none beside a folder of splits")):
+        assert said(call).startswith(message if message.startswith("split") else f"{tmp_path}/{message}")
+    assert run.evaluate(tmp_path / "in train").protocol.data == f"{tmp_path}/in train/test"
+    with caplog.at_level("WARNING", "elmo"):
+        elmo.train(file("half.parquet", text=texts, labels=[*labels[:20], *[[]] * 40]), **few)
+    assert f"{tmp_path}/half.parquet: " in caplog.text and "rows have no labels" in caplog.text
+    assert said(lambda: elmo.train(texts=texts, labels=twice, **few)).startswith("rows from memory" + found_twice)
+
+
 def test_columns_of_different_lengths():
     """Columns that are joined are as long as each other: the shortest one once decided in silence."""
     for title, body, short in ((TEXTS, ["x"], "body"), (["x"], TEXTS, "title"), (TEXTS, iter(["x", "y"]), "body")):
@@ -516,6 +569,10 @@ def test_what_was_expected(run, texts, labels, tmp_path):
             (lambda: run.evaluate(texts=TEXTS, labels=np.eye(3, dtype=int)),
              "label_names: expected the names of the columns of labels, found none"),
             (lambda: run.predict(TEXTS, labels=["apple"]), "; predict_among(texts, labels) answers with some labels only"),
+            (lambda: run.predict(TEXTS, without=["apple"]), "option 'without' does not belong to predict; elmo.Predictor(run, "
+                                                            "without=labels) never answers with these"),
+            (lambda: elmo.Predictor(run, wihout=["apple"]), "unknown option 'wihout' (did you mean 'without'?)"),
+            (lambda: run.predict(TEXTS, label=["apple"]), "unknown option 'label' (did you mean 'labels'?)"),
             (lambda: run.predict(TEXTS, k=3), "; top is the number of labels per text"),
             (lambda: run.predict(frame), "texts: expected a sequence of str, found a table; give one of its columns, as table['text']"),
             (lambda: run.predict(pandas.DataFrame({"text": [[1] * 99]})), "texts[0]: expected a str, found [1, 1, 1"),
@@ -571,3 +628,12 @@ def test_a_validation_split_that_is_not_read(caplog):
     caplog.clear()
     elmo.train(both, encoder="linear", validation=both["validation"])
     assert "is not read" not in caplog.text
+
+
+def test_a_file_in_the_place_of_texts(run, tmp_path):
+    (tmp_path / "rows.parquet").write_bytes(b"")
+    for file in (tmp_path / "rows.parquet", str(tmp_path / "rows.parquet")):
+        for call in (run.predict, run.embed, lambda texts: run.predict_among(texts, ["apple"]),
+                     lambda texts: elmo.train(texts=texts, labels=["a"])):
+            assert said(lambda: call(file)) == (f"texts: expected a sequence of str, found the file '{file}'; read it first, "
+                                                "as pandas.read_parquet does, and give a column of it")

@@ -57,6 +57,7 @@ def test_types(tmp_path):
         "words: elmo.Result = run.explain('a', labels=['b'])\n"
         "page: elmo.Result = run.report(out='page.html', errors=3)\n"
         "made: elmo.Result = run.export('numpy', 'vectors', overwrite=True)\n"
+        "compared: elmo.Result = elmo.compare(run, 'second', k=[3])\n"
         "index: elmo.Result = run.index(recall=0.9, threads=2)\n"
         "with elmo.serve(run, port=0, top=3) as server:\n    address: str = server.url\n"
         "try:\n    steps: int = run.result.steps\nexcept elmo.DataError as error:\n    print(error)\n"

@@ -541,16 +541,23 @@ def test_export_is_the_programs(run, tmp_path):
         run.export("onnx", tmp_path / "model")
 
 
-def test_an_index_finds_labels(run, texts, labels, tmp_path):
+def test_an_index_finds_labels(run, texts, labels, tmp_path, caplog):
     with pytest.raises(elmo.Error, match="index"):
         run.predict(texts[:1], search="approximate")
     made = run.save(tmp_path / "copy").index(texts=texts, labels=labels)
+    index = (tmp_path / "copy/index-best.safetensors").read_bytes()
+    caplog.clear()
+    with caplog.at_level("INFO", "elmo"):  # it learns from texts alone
+        alone = elmo.index(tmp_path / "copy", texts=iter(texts))
+    assert not caplog.records
+    assert (alone.recall_at_5, alone.texts) == (made.recall_at_5, made.texts)
+    assert (tmp_path / "copy/index-best.safetensors").read_bytes()[-1000:] == index[-1000:]
     assert made.labels == 9 and made.recall_at_5 == 1 and made.texts == 50
     copy = elmo.Run(tmp_path / "copy")
     for text in texts[:20]:
         assert copy.predict([text], top=3, search="approximate")[0] == run.predict([text], top=3)[0]
     with pytest.raises(elmo.DataError, match="expected at least 40 texts"):
-        elmo.index(copy, texts=texts[:10], labels=labels[:10])
+        elmo.index(copy, texts=texts[:10])
     with pytest.raises(elmo.ConfigError, match="recall: expected more than 0 and at most 1, found 2"):
         copy.index(texts=texts, labels=labels, recall=2)
 

@@ -156,15 +156,54 @@ def test_a_file_that_is_gone(tmp_path):
     assert elmo.Run(tmp_path / "run").evaluate(tmp_path / "moved.parquet").protocol.samples < 60
 
 
-def test_test_rows_that_were_given_beside_a_file(tmp_path):
-    file = write_parquet(tmp_path / "rows.parquet", table_of(200))
+def test_a_test_file_that_was_given_beside_a_file(tmp_path):
+    file = write_parquet(tmp_path / "rows.parquet", table_of(400))
     test = write_parquet(tmp_path / "test.parquet", table_of(40, seed=9))
-    run = elmo.train(file, test=test, out=tmp_path / "run", **COLUMNS, **SMALL)
-    assert run.evaluate(bootstrap=0).protocol.samples == 40
+    run = elmo.train(file, test=test, validation=0.2, out=tmp_path / "run", **COLUMNS, **SMALL)
+    scores, calibrated, shown = run.evaluate(bootstrap=0), run.calibrate(), run.report(out=tmp_path / "a.html", bootstrap=0)
+    index, more = run.index(), elmo.train(init=run, epochs=1)
+    validated = run.evaluate(split="validation", bootstrap=0).protocol.samples
+    wanted = [scores["P@5"], 40, str(file), shown["P@5"], calibrated.a, calibrated.rows, index.recall_at_5,
+              more.log[0].train_rows, validated]
+    assert scores.protocol.samples == 40
+    assert in_another_process(tmp_path / "run", tmp_path / "b.html") == wanted
+    more = elmo.train(init=tmp_path / "run", epochs=1, out=tmp_path / "more").path  # it remembers the test file too
+    assert elmo.Run(more).evaluate(bootstrap=0).protocol.samples == 40
+    assert "elmo-rows" not in (tmp_path / "run/best/recipe.toml").read_text()
+    test.rename(tmp_path / "moved.parquet")
     again = elmo.Run(tmp_path / "run")
-    with pytest.raises(elmo.DataError, match="rows.parquet: expected test rows to score, found none; give data that has them"):
-        again.evaluate()
-    assert again.evaluate(test).protocol.samples == 40
+    for call in (again.evaluate, lambda: again.report(out=tmp_path / "c.html"), lambda: again.compare(more)):
+        with pytest.raises(elmo.DataError) as caught:
+            call()
+        assert str(caught.value) == f"{test}: no such file or folder, but its rows were the test rows of the run; give rows to score"
+    assert again.calibrate().a == calibrated.a and again.index().recall_at_5 == index.recall_at_5  # they need no test rows
+    assert again.evaluate(split="validation", bootstrap=0).protocol.samples == validated
+    assert again.evaluate(tmp_path / "moved.parquet", bootstrap=0).protocol.samples == 40
+
+
+def test_a_test_file_that_only_the_run_names_is_not_read(tmp_path):
+    file, test, other = (write_parquet(tmp_path / f"{name}.parquet", table_of(60, seed)) for seed, name in enumerate("abc"))
+    elmo.train(file, test=test, out=tmp_path / "run", **COLUMNS, **SMALL)
+    recipe = tmp_path / "run/best/recipe.toml"
+    recipe.write_text(recipe.read_text().replace(str(test), str(other)))
+    with pytest.raises(elmo.ConfigError, match="^test: expected a path that was read as data here before, found '.*c.parquet', which only"):
+        elmo.Run(tmp_path / "run").evaluate()
+
+
+def test_a_recipe_of_a_run_with_a_test_file(tmp_path, caplog):
+    """Another training has its own test rows."""
+    file, test = (write_parquet(tmp_path / name, table_of(60)) for name in ("rows.parquet", "test.parquet"))
+    elmo.train(file, test=test, out=tmp_path / "run", **COLUMNS, **SMALL)
+    recipe = tmp_path / "run/best/recipe.toml"
+    elmo.train(file, recipe=recipe, out=tmp_path / "other", test_share=0.2)
+    assert "test.parquet" not in (tmp_path / "other/best/recipe.toml").read_text()
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table_of(60).to_pylist()))
+    printed = elmo_program("train", tmp_path / "rows.jsonl", "--recipe", recipe, "--test-share", 0.2, "--out", tmp_path / "program")
+    assert printed.returncode == 0 and "test has no effect with data that elmo reads itself, whose test file" in printed.stderr
+    for call, message in ((lambda: elmo.tune(file, test=test, out=tmp_path / "tuned"), "option 'test' belongs to train itself"),
+                          (lambda: elmo.Run(tmp_path / "run").predict(["a"], test=test), "option 'test' does not belong to predict")):
+        with pytest.raises(elmo.ConfigError, match=message):
+            call()
 
 
 def test_a_run_on_rows_from_memory_is_continued_with_them_alone(tmp_path):
@@ -209,7 +248,7 @@ def test_rows_from_memory_that_are_gone(tmp_path, caplog):
     for call, advice in ((run.evaluate, "rows to score that did not train it"),
                          (lambda: run.report(out=tmp_path / "page.html"), "rows to score that did not train it"),
                          (run.calibrate, "them again as texts=… and labels=…, or others as validation="),
-                         (run.index, "texts=… and labels=…, 40 at least"),
+                         (run.index, "texts=…, 40 at least"),
                          (lambda: elmo.train(out=run.path, resume=True), "them again as texts=… and labels=…"),
                          (lambda: elmo.train(init=run), "rows as data, or as texts and labels")):
         with pytest.raises(elmo.DataError, match=gone + advice):

@@ -224,7 +224,9 @@ def test_labels_that_no_type_of_numpy_holds(texts, values):
 
 @pytest.mark.parametrize("wrong, message", [
     (dict(probabilities="calibratd"), "probabilities: expected one of"), (dict(threshold=2), "threshold: expected a number from 0"),
-    (dict(threshold="-1"), "threshold: expected a number, found '-1'"), (dict(top=0), "top: expected an integer from 1")])
+    (dict(threshold="-1"), "threshold: expected a number, found '-1'"), (dict(top=0), "top: expected an integer from 1"),
+    (dict(threshold=-1, probabilities="raw"), "threshold: -1 is the best one of calibrated probabilities, found probabilities='raw'; "
+                                              "leave it out, or give another threshold")])
 def test_parameters_of_prediction_are_checked_in_fit(texts, labels, wrong, message):
     with pytest.raises(elmo.ConfigError, match=message):
         ElmoClassifier(**SMALL | dict(epochs=1), **wrong).fit(texts, labels)

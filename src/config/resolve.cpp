@@ -92,6 +92,10 @@ constexpr const char* kUsualNoise = "shared-steps";  // what auto is
 // What makes the option's value do nothing; "" where it does something, or is the default.
 std::string unused_with(const Config& config, const OptionInfo& option) {
     const auto is = [&](std::string_view key) { return option.key == key; };
+    if (is("test"))
+        return config.test.empty() || original_value(config, "test") != config.test
+                   ? ""
+                   : "data that elmo reads itself, whose test file stands beside it (train.csv and test.csv)";
     if (config.encoder == kLinearEncoder)
         return is_step_option(option) && !has_linear(option) ? "encoder linear" : "";
     if (get_option(config, option.key) == option.default_value) return {};
@@ -175,7 +179,7 @@ Config with_run_reading(Config config, const Config& of_run) {
     for (const OptionInfo& option : options())
         if (option.role == OptionRole::kReading) take(option.key);
     forget_json_lines(config, of_run);
-    for (const OptionKey key : {OptionKey("data"), OptionKey("seed")}) take(key);
+    for (const OptionKey key : {OptionKey("data"), OptionKey("test"), OptionKey("seed")}) take(key);
     if (!config.like.empty()) return config;
     for (const OptionKey key :
          {OptionKey("propensity_a"), OptionKey("propensity_b"), OptionKey("propensity_counts")})

@@ -31,6 +31,9 @@ void choose_option(Config& config, OptionKey key, T Config::*member, const T& va
     mark_option(config, key, Origin::kChosen, std::move(reason));
 }
 
+// ConfigError for the threshold of best F1, -1, among probabilities that are not calibrated.
+void refuse_best_of_raw(double threshold, const std::string& probabilities);
+
 // The recipe that a run was trained with: its values count as the run's, not as given.
 Config read_run_recipe(const std::filesystem::path& file);
 // The same for its text; messages start with `name`.
@@ -41,7 +44,7 @@ Config parse_run_recipe(const std::string& text, const std::string& name);
 void forget_json_lines(Config& config, const Config& of_run);
 
 // For users of a run: training settled how data is read and scored, so options that are not given come from
-// its recipe: the path of the data, every option of role kReading, the seed (which chooses validation
+// its recipe: the paths of the data, every option of role kReading, the seed (which chooses validation
 // rows), and propensities, unless `like` asks for another project's.
 Config with_run_reading(Config config, const Config& of_run);
 

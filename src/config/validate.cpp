@@ -124,6 +124,13 @@ void check_renee(const Config& c) {
 
 }  // namespace
 
+void refuse_best_of_raw(double threshold, const std::string& probabilities) {
+    if (threshold == -1 && probabilities == "raw")
+        throw ConfigError(
+            "threshold: -1 is the best one of calibrated probabilities, found --probabilities raw; leave it "
+            "out, or give another threshold");
+}
+
 void validate(const Config& c) {
     choice(c, "format");
     choice(c, "encoding");
@@ -243,6 +250,7 @@ void validate(const Config& c) {
         refuse("threshold", "a number from 0 to 1, or -1 for the one of best F1",
                fmt::format("{}", c.threshold));
     choice(c, "probabilities");
+    refuse_best_of_raw(c.threshold, c.probabilities);
     choice(c, "input");
     choice(c, "search");
     if (c.out == "-") refuse("out", "a file or folder", "'-'; without --out, answers go to standard output");

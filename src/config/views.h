@@ -69,9 +69,9 @@ struct ReadOptions {
     std::uint64_t seed;         // chooses the validation rows
     std::string filter;         // auto, none, or a file
     // What they are copies of, for the time of a call (set_copied); "" where they are what was named.
-    std::string data_original, validation_original;
+    std::string data_original, validation_original, test_original;
     // Only the recipe of a run names it: not yet a path that the user wants to be read (known_paths.h).
-    bool data_of_run, validation_of_run, filter_of_run;
+    bool data_of_run, validation_of_run, test_of_run, filter_of_run;
     SplitChoice split;  // the rows to score, which a filter file is about
     AugmentChoice augment;
     double augment_threshold;

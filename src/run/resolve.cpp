@@ -210,8 +210,10 @@ Config resolve_for_run(const std::string& run, const Config& config) {
 std::string known_path(const Config& resolved, std::string_view key) {
     const ReadOptions reading(resolved);
     const std::string path = get_option(resolved, key);
-    const bool of_run = key == "data" ? reading.data_of_run : reading.validation_of_run;
-    return of_run && !is_known_path(reading, path) ? "" : path;
+    const bool of_run = key == "data"   ? reading.data_of_run
+                        : key == "test" ? reading.test_of_run
+                                        : reading.validation_of_run;
+    return of_run && !path.empty() && !is_known_path(reading, path) ? "" : path;
 }
 
 }  // namespace elmo

@@ -105,6 +105,7 @@ void mark_known_paths(const fs::path& cache_folder, const ReadOptions& reading) 
 void mark_known_originals(const fs::path& cache_folder, const ReadOptions& reading) {
     mark_path(cache_folder, reading.data_original);
     mark_path(cache_folder, reading.validation_original);
+    mark_path(cache_folder, reading.test_original);
 }
 
 bool is_known_path(const ReadOptions& reading, const std::string& path) {

@@ -26,7 +26,7 @@ inline constexpr std::string_view kRowsPrefix = "elmo-rows-";
 // Marks the data, the validation file and the filter file as read. DataError when the cache cannot be
 // written.
 void mark_known_paths(const std::filesystem::path& cache_folder, const ReadOptions& reading);
-// The same of what data and validation file are copies of, which is what a run will name.
+// The same of what data, validation and test file are copies of, which is what a run will name.
 void mark_known_originals(const std::filesystem::path& cache_folder, const ReadOptions& reading);
 
 // Whether it was marked in a cache of the data that `reading` names.

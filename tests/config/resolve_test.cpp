@@ -48,6 +48,12 @@ TEST(RunRecipe, KeepsTheOriginalOfACopiedPath) {
     EXPECT_THROW(with_stored_run(run, config), ConfigError);
     config.data = "rows.csv";
     EXPECT_EQ(original_value(config, "data"), "rows.csv");
+    // The library does not read a test file, but a run names it.
+    set_copied(config, "test", "/tmp/copy/test.jsonl", "test.parquet");
+    EXPECT_TRUE(unused_options(config).empty());
+    const Config tested = parse_run_recipe(to_recipe(config), "recipe.toml");
+    EXPECT_EQ(with_run_reading(Config(), tested).test, "test.parquet");
+    EXPECT_TRUE(unused_options(with_stored_run(tested, Config())).empty());
 }
 
 TEST(RunRecipe, OneOfBeforeStateHad8BitsKeepsAllOfThem) {
@@ -241,6 +247,9 @@ TEST(Unused, OptionsThatDoNothingAreNamedWithTheReason) {
                       {"augment", "cooccurrence"},
                       {"augment_threshold", "0.2"}}),
               "");
+    EXPECT_EQ(unused({{"encoder", "linear"}, {"test", "rows.parquet"}}),
+              "test with data that elmo reads itself, whose test file stands beside it (train.csv and "
+              "test.csv);");
     // What has an effect, and defaults that are given.
     EXPECT_EQ(unused({{"encoder", "folder"}, {"pooling", "cls"}, {"recompute", "layers"}}), "");
     EXPECT_EQ(unused({{"precision", "renee"}, {"head_momentum", "0.5"}, {"loss_scale", "1"}}), "");

@@ -41,13 +41,15 @@ TEST_F(KnownPaths, AreThoseThatWereRead) {
 // What a run will name is the original; the copy goes with the call.
 TEST_F(KnownPaths, AreWhatCopiesAreOf) {
     const fs::path table = write("rows.parquet", "PAR1"), copy = write("copy.jsonl", "{}\n");
+    const fs::path test = write("test.parquet", "PAR1");
     Config config;
     set_copied(config, "data", copy.string(), table.string());
+    set_copied(config, "test", copy.string(), test.string());
     config.cache = (folder_ / "cache").string();
     mark_known_paths(folder_ / "cache", config);
     EXPECT_FALSE(is_known_path(reading_of(table), table.string()));
     mark_known_originals(folder_ / "cache", config);
-    EXPECT_TRUE(is_known_path(reading_of(table), table.string()));
+    for (const fs::path& path : {table, test}) EXPECT_TRUE(is_known_path(reading_of(table), path.string()));
 }
 
 TEST_F(KnownPaths, RowsFromMemoryThatAreGoneAreNamedSo) {

@@ -34,7 +34,7 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
     const Config of_first = resolve_for_run(first, config);
     const ReadOptions reading(of_first);
     require_known_path(reading, reading.data, reading.data_of_run, "data");
-    set_option(config, "data", of_first.data);
+    if (!given(config, "data")) set_option(config, "data", of_first.data);
     // For the runs it counts as given, but nobody typed it.
     const auto give = [&](OptionKey key, const std::string& value, const std::string& reason) {
         if (given(config, key)) return;
@@ -113,7 +113,7 @@ Config with_equal_rows(const Context& context, Config config, const std::string&
 }  // namespace
 
 Comparison compare(const Context& given_context, const std::string& first, const std::string& second,
-                   const Config& given) {
+                   const Config& given, const RowsName& rows) {
     refuse_single_outputs(given);
     const Context context = with_said_once(given_context, "");  // both read the same data
     Config config = with_shared_rows(given, first, second);
@@ -122,8 +122,8 @@ Comparison compare(const Context& given_context, const std::string& first, const
         if (require_thresholds(context, first, second, config)) depth = kMostAnswers;
         config = with_equal_rows(context, std::move(config), first, second);
     }
-    const DetailedEvaluation a = evaluate_in_detail(context, first, config, {}, first, depth),
-                             b = evaluate_in_detail(context, second, config, {}, second, depth);
+    const DetailedEvaluation a = evaluate_in_detail(context, first, config, rows, first, depth),
+                             b = evaluate_in_detail(context, second, config, rows, second, depth);
     if (a.rows_hash != b.rows_hash)
         refuse_other_rows(config, first, second, {a.evaluation.num_samples, b.evaluation.num_samples});
     keep_scores(context, first, config, a.evaluation);

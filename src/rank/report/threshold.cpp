@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "elmo/error.h"
 #include "run/calibration_file.h"
 
@@ -66,10 +67,7 @@ LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& st
 double choose_threshold(double threshold, const std::string& probabilities,
                         const std::optional<Calibration>& stored) {
     if (threshold != -1) return threshold;
-    if (probabilities == "raw")
-        throw ConfigError(
-            "threshold: -1 is the best one of calibrated probabilities, found --probabilities raw; leave it "
-            "out, or give another threshold");
+    refuse_best_of_raw(threshold, probabilities);
     if (!stored)
         throw ConfigError(
             "threshold: -1 needs a calibrated run and its probabilities; run 'elmo calibrate RUN' first");

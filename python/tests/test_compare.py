@@ -1,0 +1,68 @@
+"""Two runs on the same rows: elmo.compare, the twin of `elmo eval RUN1 RUN2 DATA`."""
+import json
+
+import pytest
+
+import elmo
+from conftest import SMALL, elmo_program, rows
+from test_reopened import COLUMNS, table_of, write_parquet
+
+FEW = SMALL | dict(epochs=2)
+
+
+def without_times(compared):
+    return {key: {name: value for name, value in values.items() if name != "texts_per_second"} for key, values in compared.items()}
+
+
+def test_it_answers_as_the_program_does(tmp_path):
+    texts, labels = rows(300)
+    lines = [json.dumps({"text": text, "labels": row}) + "\n" for text, row in zip(texts, labels)]
+    (tmp_path / "rows.jsonl").write_text("".join(lines))
+    runs = [elmo.train(tmp_path / "rows.jsonl", out=tmp_path / name, **options).path
+            for name, options in (("first", FEW), ("second", SMALL))]
+    printed = json.loads(elmo_program("eval", *runs, tmp_path / "rows.jsonl", "--json", "--bootstrap", 50).stdout)
+    compared = elmo.compare(*runs, tmp_path / "rows.jsonl", bootstrap=50)
+    assert without_times(compared) == without_times(printed)
+    assert without_times(elmo.Run(runs[0]).compare(runs[1], bootstrap=50)) == without_times(printed)
+    assert compared.second["P@1"] - compared.first["P@1"] == pytest.approx(compared.difference["P@1"])
+    low, high = compared.difference_intervals["P@1"]
+    assert low <= compared.difference["P@1"] <= high and compared.difference["P@1"] > 0
+
+
+def test_rows_from_memory(run, texts, labels, caplog):
+    few, (new, of_new) = elmo.train(texts=texts, labels=labels, **FEW), rows(60, seed=8)
+    compared = few.compare(run, texts=new, labels=of_new, bootstrap=20)
+    for one, scored in ((few, compared.first), (run, compared.second)):
+        alone = one.evaluate(texts=new, labels=of_new, bootstrap=20)
+        assert scored["P@1"] == alone["P@1"] and scored.intervals == alone.intervals and scored.protocol == alone.protocol
+    table = {"text": new, "labels": of_new}
+    assert elmo.compare(few, run, table, bootstrap=20).difference == compared.difference
+    alike = run.compare(run, texts=new, labels=of_new, bootstrap=20)
+    assert set(alike.difference.values()) == {0} and alike.difference_intervals["P@1"] == [0, 0]
+    assert "difference_intervals" not in few.compare(run, table, bootstrap=0)
+    held_out = few.compare(run, bootstrap=0)  # the rows that both held out
+    assert [held_out[which]["P@1"] for which in ("first", "second")] == [one.evaluate(bootstrap=0)["P@1"] for one in (few, run)]
+    caplog.clear()
+    few.compare(run, texts=texts, labels=labels, bootstrap=0)
+    for one in (few, run):
+        assert f"scored texts trained {one.path}; their scores say little" in caplog.text
+
+
+def test_files_that_only_python_reads(tmp_path):
+    file = write_parquet(tmp_path / "rows.parquet", table_of(300))
+    first, second = (elmo.train(file, out=tmp_path / name, **COLUMNS, **options) for name, options in (("a", FEW), ("b", SMALL)))
+    wanted = [run.evaluate(bootstrap=0)["P@5"] for run in (first, second)]
+    again = elmo.Run(tmp_path / "a")
+    for compared in (first.compare(second, bootstrap=0), again.compare(tmp_path / "b", bootstrap=0),
+                     again.compare(tmp_path / "b", file, bootstrap=0)):
+        assert [compared.first["P@5"], compared.second["P@5"]] == wanted
+        assert compared.first.protocol.data == str(file) and 0 < compared.first.protocol.samples < 80
+        assert compared.first.protocol.split_reason == "the run's own data: its other rows trained the run"
+
+
+def test_what_cannot_be_compared(run, texts, labels):
+    for call, message in ((lambda: run.compare(3, texts=texts, labels=labels), "run: expected a Run, or its folder, found 3"),
+                          (lambda: run.compare(run, texts=texts, labels=labels, errors=3), "errors: is about one run, found two"),
+                          (lambda: elmo.compare(run, run, texts=texts), "labels: expected an entry per text, found None")):
+        with pytest.raises(elmo.Error, match=message):
+            call()
