@@ -407,11 +407,9 @@ void refuse_foreign(const ReadOptions& reading, const fs::path& data) {
 
 void find_one_file(const ReadOptions& reading, Layout& layout) {
     const fs::path train = fs::is_directory(layout.data) ? training_file(layout.data) : layout.data;
-    if (train.empty()) {
-        if (reading.data_of_run) refuse_foreign(reading, layout.data);
+    if (train.empty())
         throw DataError(fmt::format("{}: expected a file named like train.{}, found none",
                                     layout.data.string(), name_of(layout.format)));
-    }
     layout.train = {train, train, {}};
     if (const fs::path test = test_beside(train); !test.empty()) {
         layout.test = {test, test, {}};
@@ -530,12 +528,13 @@ Layout find_layout(const ReadOptions& reading) {
             "{}: expected a folder or a file, found a pipe or a device; data is read more than once: save it "
             "to a file first",
             reading.data));
+    if (!is_folder || (reading.data_of_run && training_file(layout.data).empty()))
+        refuse_foreign(reading, layout.data);
     if (!is_folder && reading.format == "auto") refuse_texts_alone(layout.data);
     if (reading.format != "auto")
         layout.format = format_named(reading.format);
     else
         layout.format = is_folder ? format_of_folder(layout.data) : detect_format(layout.data);
-    if (!is_folder) refuse_foreign(reading, layout.data);
     if (!is_folder && !is_one_file(layout.format))
         throw DataError(fmt::format("{}: expected a folder, found a file", reading.data));
 
