@@ -104,7 +104,7 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         if self.threshold is not None:
             number(self.threshold, "threshold")
         kind, names, classes = self._read_target(y)
-        named = column_list(y) if is_matrix(y) and has_names(y) else None
+        named = column_list(y) if kind == "dense" and has_names(y) else None
         options = {name: value for name in TRAINING if (value := getattr(self, name)) is not None}
         validation = options.pop("validation", None)
         if isinstance(validation, tuple) and len(validation) == 2:  # its labels have the form of y, and its columns

@@ -11,7 +11,7 @@ import elmo
 sklearn = pytest.importorskip("sklearn")
 from sklearn.base import clone  # noqa: E402
 from sklearn.exceptions import NotFittedError  # noqa: E402
-from sklearn.model_selection import GridSearchCV, KFold  # noqa: E402
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score  # noqa: E402
 from sklearn.pipeline import Pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer  # noqa: E402
 from sklearn.utils import estimator_checks  # noqa: E402
@@ -202,6 +202,19 @@ def test_whole_numbers_that_are_floats(texts, labels):
 def test_a_matrix_of_names(texts, labels):
     model = ElmoClassifier(**SMALL).fit(texts, np.array(labels))
     assert [sorted(row) for row in model.predict(CASES)] == [["apple", "colour red"], ["colour blue", "river"]]
+
+
+def test_a_frame_of_one_column_of_names(texts, labels):
+    """It is what fit took it for in score, in validation and in scikit-learn's own calls too."""
+    pandas = pytest.importorskip("pandas")
+    short = SMALL | dict(epochs=4)
+    frame = pandas.DataFrame({"labels": [row[1] for row in labels]})
+    series = ElmoClassifier(**short, validation=(texts[150:], frame["labels"][150:])).fit(texts[:150], frame["labels"][:150])
+    model = ElmoClassifier(**short, validation=(texts[150:], frame[150:])).fit(texts[:150], frame[:150])
+    assert model._run.result.best_score == series._run.result.best_score > 0
+    assert model.score(texts, frame) == series.score(texts, frame["labels"]) > 0
+    scores = (cross_val_score(ElmoClassifier(**short), np.array(texts), y, cv=2) for y in (frame, frame["labels"]))
+    assert np.array_equal(*scores)
 
 
 def test_a_sparse_matrix_of_one_column(texts, labels):
