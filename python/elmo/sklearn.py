@@ -68,10 +68,10 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
     """Texts to labels, by `fit(X, y)` and `predict(X)`.
 
     X is a sequence of str. y is a matrix of 0 and 1 with a column per label (multi-label; SciPy, NumPy or DataFrame), a
-    sequence of lists of labels (multi-label), or a sequence of labels (one per text); predict answers in the same form
-    (of a DataFrame, a NumPy matrix of its columns), and score takes it in that form. A text has the labels whose
-    probability is at least `threshold` (None: 0.5), at most `top` of them (None: no limit). score is P@1, which is the
-    accuracy where each text has one label.
+    sequence of lists of labels (multi-label), or a sequence of labels (one per text), as which one column of NumPy or of
+    a DataFrame is read; predict answers in the same form (of a DataFrame, a NumPy matrix of its columns), and score
+    takes it in that form. A text has the labels whose probability is at least `threshold` (None: 0.5), at most `top` of
+    them (None: no limit). score is P@1, which is the accuracy where each text has one label.
 
     top : labels per text, at most, in predict_proba (None: 5) and predict (None: all above the threshold)
     threshold : least probability of a label in predict; -1: the one with the best F1 on the validation rows

@@ -217,6 +217,18 @@ def test_a_frame_of_one_column_of_names(texts, labels):
     assert np.array_equal(*scores)
 
 
+def test_one_column_of_flags_holds_the_labels_0_and_1(texts, labels):
+    """As scikit-learn's classifiers ravel it; a label of its own is a SciPy matrix of one column."""
+    pandas = pytest.importorskip("pandas")
+    flags = np.array([int("apple" in row) for row in labels])
+    expected = ElmoClassifier(encoder="linear").fit(texts, flags)
+    for y in (flags[:, None], pandas.DataFrame({"apple": flags})):
+        model = ElmoClassifier(encoder="linear").fit(texts, y)
+        assert model.classes_.tolist() == [0, 1] and model.predict(CASES).tolist() == expected.predict(CASES).tolist() == [1, 0]
+        assert model.score(texts, y) == expected.score(texts, flags)
+    assert "one column" in ElmoClassifier.__doc__
+
+
 def test_a_sparse_matrix_of_one_column(texts, labels):
     from scipy.sparse import csr_matrix, coo_array
     y = csr_matrix([[int("apple" in row)] for row in labels])
