@@ -181,14 +181,22 @@ class Predictor:
         predictor._log_messages()
         return predictor
 
-    def _log_messages(self) -> None:
-        """What the library had to say, to the logger: once, also where a run is opened for every call."""
-        for severity, text in self._core.take_messages():
+    def _log_messages(self, cut: int = 0) -> None:
+        """What the library had to say, and how many answers were cut, to the logger: once, also where a run is opened for
+        every call."""
+        messages = [(LEVELS[severity], _core.in_words_of_python(text)) for severity, text in self._core.take_messages()]
+        if cut > 0:
+            texts = f"{cut} text{'' if cut == 1 else 's'}"
+            found = (f"{texts} whose {self._core.top} best labels are all above the lowest threshold, so that others may be "
+                     "above theirs" if self._options.get("label_thresholds") else
+                     f"{texts} with {self._core.top} labels above the threshold, and perhaps more")
+            messages.append((logging.WARNING, found + ": top= raises this limit"))
+        for level, text in messages:
             if text not in self._said:
                 self._said[text] = None
                 while len(self._said) > MOST_SAID:
                     self._said.pop(next(iter(self._said), text), None)
-                logging.getLogger("elmo").log(LEVELS[severity], _core.in_words_of_python(text))
+                logging.getLogger("elmo").log(level, text)
 
     def predict(self, texts: Any) -> Answers:
         """The best labels of each text; any number of texts."""
@@ -200,8 +208,7 @@ class Predictor:
             cut += more
             offsets.append(part[0][1:] + offsets[-1][-1])
             parts.append(tuple(part[1:]))
-        self._log_messages()
-        self._warn_of(cut)
+        self._log_messages(cut)
         labels, scores, probabilities = (
             np.concatenate([part[i] for part in parts] or [np.zeros(0, kind)])
             for i, kind in enumerate((np.int64, np.float32, np.float32)))
@@ -219,16 +226,8 @@ class Predictor:
         if matrix.ndim != 2:
             raise _core.DataError(f"vectors: expected a matrix with a row per text, found the shape {matrix.shape}")
         *answers, cut = self._core.predict_vectors(matrix)
-        self._log_messages()
-        self._warn_of(cut)
+        self._log_messages(cut)
         return Answers(*answers, self._core)
-
-    def _warn_of(self, cut: int) -> None:
-        if cut > 0:
-            found = ("%d %s whose %d best labels are all above the lowest threshold, so that others may be above theirs"
-                     if self._options.get("label_thresholds") else "%d %s with %d labels above the threshold, and perhaps more")
-            logging.getLogger("elmo").warning(found + ": top= raises this limit", cut, "text" if cut == 1 else "texts",
-                                              self._core.top)
 
     def predict_among(self, texts: Any, labels: Any) -> Answers:
         """The best of these labels, by name or number; only their weights are read."""

@@ -367,9 +367,12 @@ def test_answers_that_a_threshold_cuts_are_a_warning(caplog):
     names = [f"label {i}" for i in range(120)]
     run = elmo.train(texts=["all of them", "something else"] * 20, labels=[names, ["else"]] * 20, test_share=0)
     with caplog.at_level("WARNING", logger="elmo"):
-        assert len(run.predict(["all of them", "something else"], threshold=0.5)[0]) == 100
+        for _ in range(2):  # the same line is said once
+            assert len(run.predict(["all of them", "something else"], threshold=0.5)[0]) == 100
         assert [line.message for line in caplog.records] == [
             "1 text with 100 labels above the threshold, and perhaps more: top= raises this limit"]
+        run.predict(["all of them"] * 2, threshold=0.5)
+        assert caplog.messages[1:] == ["2 texts with 100 labels above the threshold, and perhaps more: top= raises this limit"]
         caplog.clear()
         assert len(run.predict(["all of them", "something else"], threshold=0.5, top=120)[0]) == 120
         assert len(run.predict(["all of them"], top=3)[0]) == 3
