@@ -323,7 +323,12 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
 def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
               options: Any) -> Result:
     config, recall = make_config("n", options), number(recall, "recall")
-    kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=… and labels=…, 40 at least")
+    try:
+        kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=… and labels=…, 40 at least")
+    except _core.DataError:
+        if from_json(_core.inspect(None, folder_of(run), config)).get("encoder") != "linear":
+            raise
+        kept = []  # the library refuses it, whatever the rows are
     if data is None and texts is None and options.get("split") is None:
         config.set("split", "validation")  # as the library does where it takes them from the run
     if isinstance(run, Run):

@@ -228,3 +228,11 @@ def test_rows_from_memory_that_are_gone(tmp_path, caplog):
     with caplog.at_level("WARNING", "elmo"):
         here.evaluate(texts=texts, labels=labels, bootstrap=0)
     assert "evaluate() without rows scores those that it held out" in caplog.text
+
+
+def test_a_linear_run_without_its_rows_needs_no_index(tmp_path):
+    """Rows, which it has no more, would be given in vain."""
+    texts, labels = rows(60)
+    elmo.train(texts=texts, labels=labels, out=tmp_path / "run", encoder="linear")
+    with pytest.raises(elmo.ConfigError, match="found a linear model, which needs no index"):
+        elmo.index(tmp_path / "run")
