@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from elmo import _core, metrics
 from elmo._calls import train
 from elmo._config import MOST_ANSWERS, document, make_config, number
+from elmo._data import is_rows
 from elmo._inputs import (BLANKS, as_list, column_list, dense_matrix, has_names, is_matrix, is_null, iterate, label_rows,
-                          names_of, refuse_flags, texts_of)
+                          names_of, opened, refuse_flags, texts_of)
 from elmo._predictor import Answers, Predictor
 from elmo._run import Run
 
@@ -109,6 +110,9 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         validation = options.pop("validation", None)
         if isinstance(validation, tuple) and len(validation) == 2:  # its labels have the form of y, and its columns
             validation = validation[0], self._read_alike(validation[1], "validation[1]", kind, classes, named)
+        elif not isinstance(validation, tuple) and is_rows(opened(validation)):
+            raise _core.DataError("validation: expected a share, a file of JSON lines, or a pair (texts, labels) whose labels have "
+                                  "the form of y, found a table; give two of its columns: (table['text'], table['labels'])")
         run = train(texts=X, labels=names, validation=validation, test_share=0,
                     progress=True if self.verbose else False if self.verbose is False else None, **options)
         self._run, self.kind_, self.classes_, self._ranked = run, kind, classes, MOST_ANSWERS  # not before: a fit that fails changes nothing

@@ -76,6 +76,18 @@ def test_validation_has_the_columns_of_fit(texts, matrix, numbered):
         ElmoClassifier(**short, validation=(texts, y[:, :4])).fit(texts, y)
 
 
+def test_validation_is_no_table(texts, labels, tmp_path):
+    """Its labels would not have the form of y, and no parameter names its columns."""
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"title": texts, "tags": labels})
+    pytest.importorskip("pyarrow")
+    table.to_parquet(tmp_path / "rows.parquet")
+    for validation in (table, tmp_path / "rows.parquet"):
+        with pytest.raises(elmo.DataError, match=r"validation: expected .* a pair \(texts, labels\) .* found a table; give two of its columns"):
+            ElmoClassifier(encoder="linear", validation=validation).fit(texts, labels)
+    assert ElmoClassifier(encoder="linear", validation=(table["title"], table["tags"])).fit(texts, labels).score(texts, labels) > 0.9
+
+
 def test_score_wants_the_form_of_fit(texts, labels, matrix):
     """Names beside the columns of a matrix would all be labels that are never answered."""
     y, _ = matrix
