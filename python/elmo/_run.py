@@ -37,7 +37,7 @@ class Run:
         self._result: Result | None = None
         self._kept: list[Any] = []  # copies of the rows that the run was trained on
         self._own: _core.Config | None = None  # names them
-        self._opened: tuple[Any, _core.Predictor] | None = None
+        self._opened: tuple[Any, _core.Predictor, list[Any]] | None = None  # with copies of training rows that it shows
         self._said: dict[str, None] = {}  # messages of predictions, the last ones
         if not any(os.path.exists(os.path.join(self.path, part)) for part in PARTS):
             found = ("a folder without best, last or manifest.json; name the folder that training wrote" if os.path.isdir(self.path)
@@ -109,8 +109,8 @@ class Run:
         kept = self._opened
         if kept is None or kept[0] != asked:
             kept = self._opened = None  # not two models at a time
-            kept = self._opened = (asked, open_run(self, options))
-        return Predictor._of(self, options, kept[1])
+            kept = self._opened = (asked, open_run(self, options), [])
+        return Predictor._of(self, options, kept[1], kept[2])
 
     def _stamp(self, checkpoint: str) -> list[tuple[int, int] | None]:
         """Other than before when this checkpoint, its calibration or its index was written."""
