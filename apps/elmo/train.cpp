@@ -18,9 +18,8 @@ std::string table(const TrainResult& result, const Config& config) {
     if (in_steps)
         facts.push_back({"steps", fmt::format("{} ({:.4g} epoch{})", with_commas(result.steps), result.epochs,
                                               result.epochs == 1 ? "" : "s")});
-    facts.push_back(
-        {"training time", duration_text(result.train_seconds) +
-                              (in_steps ? " in steps; validating and saving come on top" : "")});
+    facts.push_back({"training time", duration_text(result.train_seconds) +
+                                          (in_steps ? " in steps; validating and saving come on top" : "")});
     if (result.texts_per_second > 0)  // a finished run that is continued trains nothing
         facts.push_back({"speed", fmt::format("{:.0f} texts/s", result.texts_per_second)});
     if (in_steps)
