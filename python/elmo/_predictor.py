@@ -148,16 +148,6 @@ def open_run(run: Any, options: Any, labels: Any = None, without: Any = None) ->
                            listed(without, "without"))
 
 
-def with_own_rows(run: Any, options: Any) -> _core.Config:
-    """The options, with copies of the rows that trained the run, where it has them."""
-    from elmo._run import own_data
-    config = make_config("p", options)
-    if (own := own_data(run)) is not None:
-        for key in ("data", "format"):
-            config.set(key, own.get(key))
-    return config
-
-
 class Predictor:
     """A run that answers texts. Several threads may share one: they are answered in turn."""
 
@@ -171,24 +161,35 @@ class Predictor:
         self._run = run  # a temporary run stays while it is used
         self._options = options
         self._said = getattr(run, "_said", {})
-        self._core = open_run(run, options, labels, without)
+        self._core, self._read = open_run(run, options, labels, without), []
         self._log_messages()
 
     @classmethod
-    def _of(cls, run: Any, options: Any, core: _core.Predictor) -> Predictor:
+    def _of(cls, run: Any, options: Any, core: _core.Predictor, read: list[Any]) -> Predictor:
         predictor = cls.__new__(cls)
         predictor._run, predictor._options, predictor._core, predictor._said = run, options, core, run._said
+        predictor._read = read
         predictor._log_messages()
         return predictor
 
-    def _log_messages(self) -> None:
-        """What the library had to say, to the logger: once, also where a run is opened for every call."""
-        for severity, text in self._core.take_messages():
+    def _log_messages(self, cut: int = 0, why_not: str = "") -> None:
+        """What the library had to say, how many answers were cut and why training texts are missing, to the logger: once,
+        also where a run is opened for every call."""
+        messages = [(LEVELS[severity], _core.in_words_of_python(text)) for severity, text in self._core.take_messages()]
+        if cut > 0:
+            texts = f"{cut} text{'' if cut == 1 else 's'}"
+            found = (f"{texts} whose {self._core.top} best labels are all above the lowest threshold, so that others may be "
+                     "above theirs" if self._options.get("label_thresholds") else
+                     f"{texts} with {self._core.top} labels above the threshold, and perhaps more")
+            messages.append((logging.WARNING, found + ": top= raises this limit"))
+        if why_not:
+            messages.append((logging.WARNING, "training texts are not shown: " + why_not))
+        for level, text in messages:
             if text not in self._said:
                 self._said[text] = None
                 while len(self._said) > MOST_SAID:
                     self._said.pop(next(iter(self._said), text), None)
-                logging.getLogger("elmo").log(LEVELS[severity], _core.in_words_of_python(text))
+                logging.getLogger("elmo").log(level, text)
 
     def predict(self, texts: Any) -> Answers:
         """The best labels of each text; any number of texts."""
@@ -200,8 +201,7 @@ class Predictor:
             cut += more
             offsets.append(part[0][1:] + offsets[-1][-1])
             parts.append(tuple(part[1:]))
-        self._log_messages()
-        self._warn_of(cut)
+        self._log_messages(cut)
         labels, scores, probabilities = (
             np.concatenate([part[i] for part in parts] or [np.zeros(0, kind)])
             for i, kind in enumerate((np.int64, np.float32, np.float32)))
@@ -219,16 +219,8 @@ class Predictor:
         if matrix.ndim != 2:
             raise _core.DataError(f"vectors: expected a matrix with a row per text, found the shape {matrix.shape}")
         *answers, cut = self._core.predict_vectors(matrix)
-        self._log_messages()
-        self._warn_of(cut)
+        self._log_messages(cut)
         return Answers(*answers, self._core)
-
-    def _warn_of(self, cut: int) -> None:
-        if cut > 0:
-            found = ("%d %s whose %d best labels are all above the lowest threshold, so that others may be above theirs"
-                     if self._options.get("label_thresholds") else "%d %s with %d labels above the threshold, and perhaps more")
-            logging.getLogger("elmo").warning(found + ": top= raises this limit", cut, "text" if cut == 1 else "texts",
-                                              self._core.top)
 
     def predict_among(self, texts: Any, labels: Any) -> Answers:
         """The best of these labels, by name or number; only their weights are read."""
@@ -250,7 +242,8 @@ class Predictor:
 
         Where answers also follow the nearest training texts (a linear run with neighbours), it has `nearest` too: the
         `nearest` (5, up to 100) most like the text, best first, each with similarity, training_text (its number), text,
-        labels and names. Texts are read from the run's data, if that is still what it was, else they are "". 0 asks for none.
+        labels and names. Texts are read from the run's data, if that is still what it was, else they are "", with a
+        warning. 0 asks for none.
         """
         if not isinstance(text, str):
             raise _core.DataError(f"text: expected a str, found {describe(text)}")
@@ -260,9 +253,11 @@ class Predictor:
                                     f"open it with top={top}")
         if whole_number(nearest, "nearest") < 0:
             raise _core.ConfigError(f"nearest: expected 0 or more training texts, found {nearest}")
-        result = from_json(self._core.explain([text], listed(labels, "labels"), top, int(nearest),
-                                              with_own_rows(self._run, self._options)))
-        self._log_messages()
+        config, why_not = None, ""
+        if nearest and self._core.has_nearest([text]):
+            config, why_not = self._with_training_rows()
+        result = from_json(self._core.explain([text], listed(labels, "labels"), top, int(nearest), config))
+        self._log_messages(why_not=why_not)
         for label in result["labels"]:
             label["name"] = label["name"] or str(label["label"])
         for near in result.get("nearest", ()):
@@ -273,6 +268,21 @@ class Predictor:
             for word in result["words"]:
                 word.update(begin=int(place[word["begin"]]), end=int(place[word["end"]]))
         return result
+
+    def _with_training_rows(self) -> tuple[_core.Config | None, str]:
+        """The options, with copies of the rows that trained the run where it has them or only Python reads them, which it
+        does once for what is open; or why there are none."""
+        from elmo._run import set_own_data
+        if not self._read:
+            config = make_config("p", self._options)
+            try:
+                kept = set_own_data(config, self._run, "train on a file of them to see them, or ask for none (nearest=0)")
+            except (ValueError, OSError) as error:  # pyarrow's own are such too
+                return None, str(error)
+            if not kept:
+                return config, ""
+            self._read[:] = config, kept
+        return self._read[0], ""
 
     @property
     def num_labels(self) -> int:

@@ -37,7 +37,7 @@ class Run:
         self._result: Result | None = None
         self._kept: list[Any] = []  # copies of the rows that the run was trained on
         self._own: _core.Config | None = None  # names them
-        self._opened: tuple[Any, _core.Predictor] | None = None
+        self._opened: tuple[Any, _core.Predictor, list[Any]] | None = None  # with copies of training rows that it shows
         self._said: dict[str, None] = {}  # messages of predictions, the last ones
         if not any(os.path.exists(os.path.join(self.path, part)) for part in PARTS):
             found = ("a folder without best, last or manifest.json; name the folder that training wrote" if os.path.isdir(self.path)
@@ -109,8 +109,8 @@ class Run:
         kept = self._opened
         if kept is None or kept[0] != asked:
             kept = self._opened = None  # not two models at a time
-            kept = self._opened = (asked, open_run(self, options))
-        return Predictor._of(self, options, kept[1])
+            kept = self._opened = (asked, open_run(self, options), [])
+        return Predictor._of(self, options, kept[1], kept[2])
 
     def _stamp(self, checkpoint: str) -> list[tuple[int, int] | None]:
         """Other than before when this checkpoint, its calibration or its index was written."""
@@ -351,7 +351,12 @@ def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, re
         labels = [[open_run(run, {"checkpoint": options.get("checkpoint")}, [0]).label_name(0) or "0"]] * len(texts)
     if data is None and texts is None and options.get("split") is None:
         config.set("split", "validation")  # as the library does where it takes them from the run
-    kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=…, 40 at least")
+    try:
+        kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=…, 40 at least")
+    except _core.DataError:
+        if from_json(_core.inspect(None, folder_of(run), config)).get("encoder") != "linear":
+            raise
+        kept = []  # the library refuses it, whatever the rows are
     if isinstance(run, Run):
         run._opened = None  # as in calibrate
     listener = Listener(progress)

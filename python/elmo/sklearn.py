@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from elmo import _core, metrics
 from elmo._calls import train
 from elmo._config import MOST_ANSWERS, document, make_config, number
+from elmo._data import is_rows
 from elmo._inputs import (BLANKS, as_list, column_list, dense_matrix, has_names, is_matrix, is_null, iterate, label_rows,
-                          names_of, refuse_flags, texts_of)
+                          names_of, opened, refuse_flags, texts_of)
 from elmo._predictor import Answers, Predictor
 from elmo._run import Run
 
@@ -68,10 +69,10 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
     """Texts to labels, by `fit(X, y)` and `predict(X)`.
 
     X is a sequence of str. y is a matrix of 0 and 1 with a column per label (multi-label; SciPy, NumPy or DataFrame), a
-    sequence of lists of labels (multi-label), or a sequence of labels (one per text); predict answers in the same form
-    (of a DataFrame, a NumPy matrix of its columns), and score takes it in that form. A text has the labels whose
-    probability is at least `threshold` (None: 0.5), at most `top` of them (None: no limit). score is P@1, which is the
-    accuracy where each text has one label.
+    sequence of lists of labels (multi-label), or a sequence of labels (one per text), as which one column of NumPy or of
+    a DataFrame is read; predict answers in the same form (of a DataFrame, a NumPy matrix of its columns), and score
+    takes it in that form. A text has the labels whose probability is at least `threshold` (None: 0.5), at most `top` of
+    them (None: no limit). score is P@1, which is the accuracy where each text has one label.
 
     top : labels per text, at most, in predict_proba (None: 5) and predict (None: all above the threshold)
     threshold : least probability of a label in predict; -1: the one with the best F1 on the validation rows
@@ -104,11 +105,14 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         if self.threshold is not None:
             number(self.threshold, "threshold")
         kind, names, classes = self._read_target(y)
-        named = column_list(y) if is_matrix(y) and has_names(y) else None
+        named = column_list(y) if kind == "dense" and has_names(y) else None
         options = {name: value for name in TRAINING if (value := getattr(self, name)) is not None}
         validation = options.pop("validation", None)
         if isinstance(validation, tuple) and len(validation) == 2:  # its labels have the form of y, and its columns
             validation = validation[0], self._read_alike(validation[1], "validation[1]", kind, classes, named)
+        elif not isinstance(validation, tuple) and is_rows(opened(validation)):
+            raise _core.DataError("validation: expected a share, a file of JSON lines, or a pair (texts, labels) whose labels have "
+                                  "the form of y, found a table; give two of its columns: (table['text'], table['labels'])")
         run = train(texts=X, labels=names, validation=validation, test_share=0,
                     progress=True if self.verbose else False if self.verbose is False else None, **options)
         self._run, self.kind_, self.classes_, self._ranked = run, kind, classes, MOST_ANSWERS  # not before: a fit that fails changes nothing

@@ -86,10 +86,19 @@ class SharedPredictor {
                         {static_cast<std::size_t>(vectors.rows), static_cast<std::size_t>(vectors.width)});
     }
 
+    // Whether the run has an index of its training texts that finds some for the text.
+    bool has_nearest(nb::list list) {
+        const std::vector<std::string> texts = strings_of(list, "text");
+        const nb::gil_scoped_release release;
+        const std::lock_guard lock(mutex_);
+        return !predictor_.nearest_texts(texts.at(0), 1).empty();
+    }
+
     // The JSON that `elmo explain --json` prints. Without a top, the three best labels or all that are given.
-    // The texts of up to `nearest` training texts are read from the data of the configuration, or of the run.
+    // The texts of up to `nearest` training texts are read from the data of the configuration, or of the run;
+    // without a configuration they are empty.
     std::string explain(nb::list list, const std::vector<std::string>& labels,
-                        std::optional<std::int64_t> top, std::int64_t nearest, const Config& config) {
+                        std::optional<std::int64_t> top, std::int64_t nearest, const Config* config) {
         const std::vector<std::string> texts = strings_of(list, "text");
         const nb::gil_scoped_release release;
         const std::lock_guard lock(mutex_);
@@ -98,11 +107,16 @@ class SharedPredictor {
         question.top = top.value_or(labels.empty() ? 3 : std::ssize(question.labels));
         Explanation explanation = explain_answers(predictor_, texts.at(0), question);
         std::string why_not;
-        if (nearest > 0)
-            add_nearest_texts(Context({.sinks = silent()}), run_, config, predictor_, texts.at(0), nearest,
+        if (nearest > 0 && config != nullptr)
+            add_nearest_texts(Context({.sinks = silent()}), run_, *config, predictor_, texts.at(0), nearest,
                               explanation, why_not);
-        if (!why_not.empty())
-            messages_.sinks().message(Severity::kInfo, "training texts are not shown: " + why_not);
+        else if (nearest > 0)
+            explanation.nearest = predictor_.nearest_texts(texts.at(0), nearest);
+        if (!why_not.empty())  // without the advice to name other data, which Python's explain does not take
+            messages_.sinks().message(
+                Severity::kWarning, "training texts are not shown: " + why_not.substr(0, why_not.find(';')) +
+                                        "; they are read by the path that trained the run, from data that "
+                                        "has not changed");
         return to_json(explanation);
     }
 
@@ -167,8 +181,10 @@ void bind_predictor(nb::module_& module) {
         .def("predict", &SharedPredictor::predict, nb::arg("texts"), nb::arg("first"))
         .def("predict_vectors", &SharedPredictor::predict_vectors, nb::arg("vectors"))
         .def("embed", &SharedPredictor::embed, nb::arg("texts"), nb::arg("first"))
+        .def("has_nearest", &SharedPredictor::has_nearest, nb::arg("text"),
+             "Whether a list of one text has nearest training texts.")
         .def("explain", &SharedPredictor::explain, nb::arg("text"), nb::arg("labels"), nb::arg("top").none(),
-             nb::arg("nearest"), nb::arg("config"), "Of a list of one text: JSON.")
+             nb::arg("nearest"), nb::arg("config").none(), "Of a list of one text: JSON.")
         .def(
             "label_name",
             [](const SharedPredictor& p, std::int64_t label) { return p.get().label_name(label); },

@@ -267,3 +267,32 @@ def test_rows_from_memory_that_are_gone(tmp_path, caplog):
     with caplog.at_level("WARNING", "elmo"):
         here.evaluate(texts=texts, labels=labels, bootstrap=0)
     assert "evaluate() without rows scores those that it held out" in caplog.text
+
+
+def test_nearest_training_texts_of_a_file_that_only_python_reads(tmp_path, caplog):
+    file, asked = write_parquet(tmp_path / "rows.parquet", table_of(200)), "a red house number 7"
+    run = elmo.train(file, out=tmp_path / "run", neighbours=0.4, encoder="linear", **COLUMNS)
+    wanted = run.explain(asked).nearest
+    assert {near.text for near in wanted} <= set(rows(200)[0])
+    again, folder, opened = elmo.Run(run.path), elmo.Predictor(run.path), elmo.Run(run.path).predictor()
+    for other in (again, folder, opened):
+        assert other.explain(asked).nearest == wanted
+    file.rename(tmp_path / "moved.parquet")
+    for other in (again, folder, opened):  # what is open has read them
+        assert other.explain(asked).nearest == wanted
+    assert not caplog.records
+    assert {near.text for near in elmo.Run(run.path).explain(asked).nearest} == {""}
+    assert caplog.messages == [f"training texts are not shown: {file}: no such file or folder, but the run was trained on it; they "
+                               "are read by the path that trained the run, from data that has not changed"]
+    assert "nearest" not in elmo.Run(run.path).explain(asked, nearest=0) and len(caplog.messages) == 1
+    write_parquet(file, table_of(100))
+    assert {near.text for near in elmo.Run(run.path).explain(asked).nearest} == {""}
+    assert f"not shown: {file}: expected the rows that trained the run, found others; they are read by the path" in caplog.text
+
+
+def test_a_linear_run_without_its_rows_needs_no_index(tmp_path):
+    """Rows, which it has no more, would be given in vain."""
+    texts, labels = rows(60)
+    elmo.train(texts=texts, labels=labels, out=tmp_path / "run", encoder="linear")
+    with pytest.raises(elmo.ConfigError, match="found a linear model, which needs no index"):
+        elmo.index(tmp_path / "run")

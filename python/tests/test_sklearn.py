@@ -11,7 +11,7 @@ import elmo
 sklearn = pytest.importorskip("sklearn")
 from sklearn.base import clone  # noqa: E402
 from sklearn.exceptions import NotFittedError  # noqa: E402
-from sklearn.model_selection import GridSearchCV, KFold  # noqa: E402
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score  # noqa: E402
 from sklearn.pipeline import Pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer  # noqa: E402
 from sklearn.utils import estimator_checks  # noqa: E402
@@ -74,6 +74,18 @@ def test_validation_has_the_columns_of_fit(texts, matrix, numbered):
         assert model.score(texts[new], other) == dense.score(texts[new], y[new])
     with pytest.raises(elmo.DataError, match=r"validation\[1\]: expected a matrix of 0 and 1 with 9 columns, as in fit, found 4"):
         ElmoClassifier(**short, validation=(texts, y[:, :4])).fit(texts, y)
+
+
+def test_validation_is_no_table(texts, labels, tmp_path):
+    """Its labels would not have the form of y, and no parameter names its columns."""
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"title": texts, "tags": labels})
+    pytest.importorskip("pyarrow")
+    table.to_parquet(tmp_path / "rows.parquet")
+    for validation in (table, tmp_path / "rows.parquet"):
+        with pytest.raises(elmo.DataError, match=r"validation: expected .* a pair \(texts, labels\) .* found a table; give two of its columns"):
+            ElmoClassifier(encoder="linear", validation=validation).fit(texts, labels)
+    assert ElmoClassifier(encoder="linear", validation=(table["title"], table["tags"])).fit(texts, labels).score(texts, labels) > 0.9
 
 
 def test_score_wants_the_form_of_fit(texts, labels, matrix):
@@ -202,6 +214,31 @@ def test_whole_numbers_that_are_floats(texts, labels):
 def test_a_matrix_of_names(texts, labels):
     model = ElmoClassifier(**SMALL).fit(texts, np.array(labels))
     assert [sorted(row) for row in model.predict(CASES)] == [["apple", "colour red"], ["colour blue", "river"]]
+
+
+def test_a_frame_of_one_column_of_names(texts, labels):
+    """It is what fit took it for in score, in validation and in scikit-learn's own calls too."""
+    pandas = pytest.importorskip("pandas")
+    short = SMALL | dict(epochs=4)
+    frame = pandas.DataFrame({"labels": [row[1] for row in labels]})
+    series = ElmoClassifier(**short, validation=(texts[150:], frame["labels"][150:])).fit(texts[:150], frame["labels"][:150])
+    model = ElmoClassifier(**short, validation=(texts[150:], frame[150:])).fit(texts[:150], frame[:150])
+    assert model._run.result.best_score == series._run.result.best_score > 0
+    assert model.score(texts, frame) == series.score(texts, frame["labels"]) > 0
+    scores = (cross_val_score(ElmoClassifier(**short), np.array(texts), y, cv=2) for y in (frame, frame["labels"]))
+    assert np.array_equal(*scores)
+
+
+def test_one_column_of_flags_holds_the_labels_0_and_1(texts, labels):
+    """As scikit-learn's classifiers ravel it; a label of its own is a SciPy matrix of one column."""
+    pandas = pytest.importorskip("pandas")
+    flags = np.array([int("apple" in row) for row in labels])
+    expected = ElmoClassifier(encoder="linear").fit(texts, flags)
+    for y in (flags[:, None], pandas.DataFrame({"apple": flags})):
+        model = ElmoClassifier(encoder="linear").fit(texts, y)
+        assert model.classes_.tolist() == [0, 1] and model.predict(CASES).tolist() == expected.predict(CASES).tolist() == [1, 0]
+        assert model.score(texts, y) == expected.score(texts, flags)
+    assert "one column" in ElmoClassifier.__doc__
 
 
 def test_a_sparse_matrix_of_one_column(texts, labels):

@@ -613,3 +613,17 @@ def test_blanks_around_labels(texts):
             elmo.train(texts=texts, labels=labels)
     with pytest.raises(elmo.DataError, match="label_names: expected every name once"):
         elmo.train(texts=["a", "b"], labels=np.eye(2), label_names=["x", "x "])
+
+
+def test_rows_without_columns_are_not_asked_for_one(caplog):
+    """Of texts and labels in memory there is no label_column to doubt; of a table there is."""
+    texts = [f"text number {i}" for i in range(60)]
+    table = {"text": texts, "tags": [["a"] if i % 3 == 0 else [] for i in range(60)]}
+    with caplog.at_level("WARNING", "elmo"):
+        elmo.train(texts=texts, labels=table["tags"], encoder="linear", test_share=0)
+        elmo.train(texts=texts, labels=[f"name {i}" for i in range(60)], encoder="linear", test_share=0)
+    assert "rows from memory: 40 of 60 rows have no labels" in caplog.messages
+    assert "rows from memory: 60 labels for 60 rows, 60 of them labels of one row" in caplog.messages
+    with caplog.at_level("WARNING", "elmo"):
+        elmo.train(table, label_column="tags", encoder="linear", test_share=0)
+    assert "rows from memory: 40 of 60 rows have no labels: is label_column the column of the labels?" in caplog.messages

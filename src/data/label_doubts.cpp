@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/text_util.h"
+#include "elmo/config.h"
+#include "elmo/dataset.h"
 #include "io/checksum.h"
 #include "sources/tables/guess.h"
 #include "sources/tables/label_fields.h"
@@ -369,6 +371,11 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     // Separators and flags are for fields of text: in a list they are part of a name like others.
     const bool in_lists = layout.cells.lists || !has_label_fields(layout);
     const bool lists = tally.ends_of_lists > 0 && 2 * pieces >= data.num_labels();
+    // Texts and labels from memory are written by these names: they have no columns.
+    const std::string_view column =
+        is_row_folder(layout.data.string()) && layout.label_column == Config{}.label_column
+            ? ""
+            : ": is --label-column the column of the labels?";
     if (tally.ends_of_dictionaries > 0 && (!in_lists || lists))
         doubts.push_back(fmt::format(
             "{} of {} labels look like pieces of a dictionary, such as '{}': write the labels of each "
@@ -401,12 +408,12 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
         if (std::string joint = joint_doubt(data); !joint.empty()) doubts.push_back(std::move(joint));
     if (one_a_row && doubts.size() == weak)
         doubts.push_back(fmt::format(
-            "{} labels for {} rows, {} of them labels of one row: {}", labels,
-            with_commas(data.train().rows()), with_commas(tally.rare),
-            !has_named_columns(layout) ? "where the labels come before the text, give --columns labels,text"
+            "{} labels for {} rows, {} of them labels of one row{}", labels, with_commas(data.train().rows()),
+            with_commas(tally.rare),
+            !has_named_columns(layout) ? ": where the labels come before the text, give --columns labels,text"
             : layout.cells.given || in_lists
-                ? "is --label-column the column of the labels?"
-                : "is --label-column the column of the labels, and --label-separator what stands between "
+                ? column
+                : ": is --label-column the column of the labels, and --label-separator what stands between "
                   "them?"));
     if (!in_lists && !layout.cells.separator.empty() && !layout.cells.given && doubts.empty())
         if (const auto piece = piece_of_name(data))
@@ -438,9 +445,8 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     for (std::int64_t row = 0; row < data.train().rows(); ++row)
         unlabelled += data.train().labels.row(row).empty() ? 1 : 0;
     if (2 * unlabelled > data.train().rows())
-        doubts.push_back(
-            fmt::format("{} of {} rows have no labels: is --label-column the column of the labels?",
-                        with_commas(unlabelled), with_commas(data.train().rows())));
+        doubts.push_back(fmt::format("{} of {} rows have no labels{}", with_commas(unlabelled),
+                                     with_commas(data.train().rows()), column));
     return doubts;
 }
 

@@ -180,7 +180,21 @@ void refuse_other_files(const fs::path& folder) {
                                 names.size() > shown ? ", ..." : ""));
 }
 
-DataFormat format_of_folder(const fs::path& folder) {
+// DataError for data that elmo does not read, which of a run that was trained in Python may be what Python
+// reads.
+void refuse_foreign(const ReadOptions& reading, const fs::path& data) {
+    try {
+        fs::is_directory(data) ? refuse_foreign_folder(data) : refuse_foreign_file(data);
+    } catch (const DataError& error) {
+        if (!reading.data_of_run) throw;
+        throw DataError(fmt::format(
+            "{}, and name what that writes with --data; the run was trained on it in Python, which reads it "
+            "as it is",
+            error.what()));
+    }
+}
+
+DataFormat format_of_folder(const ReadOptions& reading, const fs::path& folder) {
     struct Kind {
         DataFormat format;
         std::vector<std::string> names;
@@ -200,7 +214,7 @@ DataFormat format_of_folder(const fs::path& folder) {
                                       find_file(folder, found[1]->names).filename().string(),
                                       name_of(found[0]->format), name_of(found[1]->format)));
     if (found.size() == 1) return found[0]->format;
-    refuse_foreign_folder(folder);
+    refuse_foreign(reading, folder);
     if (const fs::path train = training_file(folder); !train.empty()) return detect_format(train);
     refuse_other_files(folder);
     refuse_folder_of_texts(folder);
@@ -391,20 +405,6 @@ void find_raw_files(const ReadOptions& reading, Layout& layout) {
     if (reading.label_separator_open || reading.label_separator_of_run) layout.cells.separator = " ";
 }
 
-// DataError for data that elmo does not read, which of a run that was trained in Python may be what Python
-// reads.
-void refuse_foreign(const ReadOptions& reading, const fs::path& data) {
-    try {
-        fs::is_directory(data) ? refuse_foreign_folder(data) : refuse_foreign_file(data);
-    } catch (const DataError& error) {
-        if (!reading.data_of_run) throw;
-        throw DataError(fmt::format(
-            "{}, and name what that writes with --data; the run was trained on it in Python, which reads it "
-            "as it is",
-            error.what()));
-    }
-}
-
 void find_one_file(const ReadOptions& reading, Layout& layout) {
     const fs::path train = fs::is_directory(layout.data) ? training_file(layout.data) : layout.data;
     if (train.empty())
@@ -528,13 +528,12 @@ Layout find_layout(const ReadOptions& reading) {
             "{}: expected a folder or a file, found a pipe or a device; data is read more than once: save it "
             "to a file first",
             reading.data));
-    if (!is_folder || (reading.data_of_run && training_file(layout.data).empty()))
-        refuse_foreign(reading, layout.data);
+    if (!is_folder) refuse_foreign(reading, layout.data);
     if (!is_folder && reading.format == "auto") refuse_texts_alone(layout.data);
     if (reading.format != "auto")
         layout.format = format_named(reading.format);
     else
-        layout.format = is_folder ? format_of_folder(layout.data) : detect_format(layout.data);
+        layout.format = is_folder ? format_of_folder(reading, layout.data) : detect_format(layout.data);
     if (!is_folder && !is_one_file(layout.format))
         throw DataError(fmt::format("{}: expected a folder, found a file", reading.data));
 

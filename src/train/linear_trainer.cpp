@@ -71,7 +71,9 @@ class LinearRun {
                    {"labels", state_.labels},
                    {"train_rows", rows_.train.size()},
                    {"validation_rows", rows_.validation.size()},
-                   {"encoder", config.encoder}});
+                   {"encoder", config.encoder},
+                   {"config", values_json(config)},
+                   {"reasons", reasons_json(config)}});
         const auto start = std::chrono::steady_clock::now();
         auto model =
             train_linear_model(context_, data_.tokenizer(), train, rows_.train, state_.labels, training);

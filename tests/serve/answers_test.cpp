@@ -547,6 +547,13 @@ TEST_F(Answers, OtherPathsDescribeTheServer) {
     EXPECT_GT(run["memory"]["arena_bytes"], 0);
 }
 
+TEST_F(Answers, OptionsOfALinearRunHaveTheirReasonsToo) {
+    start({linear()});
+    const Json recipe = client().get("/v1/run").json()["recipe"];
+    ASSERT_GT(recipe.size(), 0u);
+    for (const Json& option : recipe) EXPECT_NE(option["reason"], "") << option;
+}
+
 // What is shown of a log does not grow with it: neither by its lines nor by what stands in one.
 TEST_F(Answers, ALongLogIsThinned) {
     TempFolder temp;

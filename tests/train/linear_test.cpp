@@ -39,6 +39,11 @@ TEST_F(Linear, IsWhatABareTrainTakesAndLearns) {
         std::find_if(facts.begin(), facts.end(), [](const Fact& f) { return f.name == "encoder"; });
     ASSERT_NE(encoder, facts.end());
     EXPECT_EQ(encoder->text, "linear");
+    const std::string log = read_text(config().out + "/log.jsonl");
+    const auto start = nlohmann::json::parse(log.substr(0, log.find('\n')));
+    EXPECT_EQ(start.at("config").at("encoder"), "linear");
+    EXPECT_EQ(start.at("reasons").at("encoder"), "auto: the best and fastest on a CPU");
+    EXPECT_EQ(start.at("reasons").size(), options().size());
 }
 
 TEST_F(Linear, AutoIsBagWhereAnOptionOfStepsIsGiven) {

@@ -26,7 +26,8 @@ void read_nearest(const Context& context, const std::string& run, const Config& 
     const Dataset dataset = Dataset::open(context, config, *tokenizer, nullptr, {SplitName::kTrain});
     const Split& train = dataset.train();
     if (rows_hash(train) != checkpoint.state().data_hash)
-        throw DataError(fmt::format("{}: expected the rows that trained the run, found others", config.data));
+        throw DataError(fmt::format("{}: expected the rows that trained the run, found others",
+                                    original_value(config, "data")));
     const std::vector<std::int64_t> rows = split_validation(config, train.rows(), train.tokens).train;
     std::vector<std::pair<std::int64_t, NearText*>> wanted;
     for (NearText& near : nearest)
