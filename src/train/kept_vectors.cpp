@@ -9,15 +9,18 @@ KeptVectors::KeptVectors(std::int64_t bytes, std::int64_t width)
       values_(std::make_unique_for_overwrite<Bf16[]>(static_cast<std::size_t>(bytes) / sizeof(Bf16))),
       known_(static_cast<std::size_t>(bytes) / sizeof(Bf16) / static_cast<std::size_t>(width)) {}
 
+bool KeptVectors::has(const Batch& batch) const {
+    return std::ranges::all_of(
+        batch.rows, [&](std::int64_t number) { return known_[static_cast<std::size_t>(number)]; });
+}
+
 View KeptVectors::vectors(Engine& engine, const Batch& batch, std::uint64_t seed, std::uint64_t step) {
     Encoder& encoder = engine.encoder();
     Backend& backend = engine.backend();
     const auto count = static_cast<std::size_t>(width_);
     const View x_BD = encoder.pooled(batch.size());
     batch_.resize(batch.rows.size() * count);
-    const bool kept = std::ranges::all_of(
-        batch.rows, [&](std::int64_t number) { return known_[static_cast<std::size_t>(number)]; });
-    if (kept) {
+    if (has(batch)) {
         for (std::size_t i = 0; i < batch.rows.size(); ++i)
             std::copy_n(row(batch.rows[i]), count, batch_.data() + i * count);
         backend.upload(x_BD, batch_.data());

@@ -18,6 +18,8 @@ class KeptVectors {
     // Memory for the vectors of bytes / (2 width) rows. It is touched as rows come.
     KeptVectors(std::int64_t bytes, std::int64_t width);
 
+    // Whether the encoder need not run for this batch.
+    bool has(const Batch& batch) const;
     // What the encoder's training forward of this batch gives, where that forward leaves it.
     View vectors(Engine& engine, const Batch& batch, std::uint64_t seed, std::uint64_t step);
 

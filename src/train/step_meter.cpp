@@ -16,7 +16,7 @@ void StepMeter::begin_step() {
     if (on() && steps_ < kTimed) engine_.backend().mark(2 * steps_);
 }
 
-void StepMeter::end_step(const Batch& batch) {
+void StepMeter::end_step(const Batch& batch, bool encodes) {
     if (!on() || steps_ == kTimed) return;
     engine_.backend().mark(2 * steps_ + 1);
     ++steps_;
@@ -33,7 +33,7 @@ void StepMeter::end_step(const Batch& batch) {
         cost.flops += other.flops;
         cost.bytes += other.bytes;
     };
-    add(encoder_forward_cost(encoder, batch.size(), tokens, length));
+    if (encodes) add(encoder_forward_cost(encoder, batch.size(), tokens, length));
     if (!encoder.spec().frozen) add(encoder_backward_cost(encoder, batch.size(), tokens, length));
     floor_ms_ += std::max(cost.flops / ceilings_.gflops, cost.bytes / ceilings_.gbytes) / 1e6;
 }

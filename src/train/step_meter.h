@@ -22,7 +22,8 @@ class StepMeter {
     bool on() const { return ceilings_.gflops > 0; }
 
     void begin_step();
-    void end_step(const Batch& batch);
+    // `encodes`: the encoder ran.
+    void end_step(const Batch& batch, bool encodes);
     // Of the steps since the last call; waits for the last of them.
     DeviceUse take();
 

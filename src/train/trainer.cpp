@@ -147,10 +147,11 @@ double Trainer::step_on(const Batch& batch, bool want_loss) {
     };
 
     ranks_.set_step(state_.step);
+    const bool encodes = !kept_ || !kept_->has(batch);
     meter_.begin_step();
     if (kept_) in.x_BD = kept_->vectors(engine_, batch, in.seed, in.step);
     const StepResult done = train_step(engine_, in);
-    meter_.end_step(batch);
+    meter_.end_step(batch, encodes);
     state_.updates += done.updated ? 1 : 0;
     state_.saturations += done.head.saturations;
     return done.head.loss_sum / static_cast<double>(batch.size());
