@@ -11,7 +11,7 @@ from elmo._data import is_rows, set_columns_of_run, set_data, set_nothing_but_va
 from elmo._inputs import describe, is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
-from elmo._run import Run, compare_runs, evaluate_run, export_run, index_run, report_run, set_own_data
+from elmo._run import Run, compare_runs, evaluate_run, export_run, index_run, report_run, set_own_data, unless_linear
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -56,7 +56,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     else:  # the run that it starts from knows its data, as a continued run does
         set_nothing_but_validation(config, labels, test, validation, label_names)
         kept = [*getattr(options["init"], "_kept", []),
-                *set_own_data(config, options["init"], "give rows as data, or as texts and labels")]
+                *unless_linear(options["init"], lambda: set_own_data(config, options["init"],
+                                                                     "give rows as data, or as texts and labels"))]
     temporary = None
     if out is None:
         if options.get("resume"):

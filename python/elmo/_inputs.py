@@ -384,7 +384,7 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     fields = {column: iterate(table[keys[column][0]], f"column '{column}'", "texts") for column in columns}
     labels = table[keys[label_column][0]]
     if has_categories(labels) and not cut_categories:
-        labels = ([] if isinstance(label, str) and not label.strip(BLANKS) else label if is_null(label) else [label]
+        labels = (label if not isinstance(label, str) else [label] if label.strip(BLANKS) else []
                   for label in iterate(labels, f"column '{label_column}'", "an entry per text"))
     return add_values(rows, texts_in(fields), labels, test=test, fields=True, allow_null=allow_null,
                       what=f"column '{label_column}'")

@@ -343,6 +343,16 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     return result
 
 
+def unless_linear(run: Any, set_rows: Callable[[], list[Any]]) -> list[Any]:
+    """What setting the rows returns. Nothing where it fails for a linear run, which the library refuses whatever they are."""
+    try:
+        return set_rows()
+    except _core.DataError:
+        if from_json(_core.inspect(None, folder_of(run), _core.Config())).get("encoder") != "linear":
+            raise
+        return []
+
+
 def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
               options: Any) -> Result:
     config, recall = make_config("n", options), number(recall, "recall")
@@ -351,12 +361,8 @@ def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, re
         labels = [[open_run(run, {"checkpoint": options.get("checkpoint")}, [0]).label_name(0) or "0"]] * len(texts)
     if data is None and texts is None and options.get("split") is None:
         config.set("split", "validation")  # as the library does where it takes them from the run
-    try:
-        kept = set_scored_data(run, config, data, texts, labels, label_names, options, "give texts=…, 40 at least")
-    except _core.DataError:
-        if from_json(_core.inspect(None, folder_of(run), config)).get("encoder") != "linear":
-            raise
-        kept = []  # the library refuses it, whatever the rows are
+    kept = unless_linear(run, lambda: set_scored_data(run, config, data, texts, labels, label_names, options,
+                                                      "give texts=…, 40 at least"))
     if isinstance(run, Run):
         run._opened = None  # as in calibrate
     listener = Listener(progress)

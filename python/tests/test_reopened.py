@@ -290,9 +290,11 @@ def test_nearest_training_texts_of_a_file_that_only_python_reads(tmp_path, caplo
     assert f"not shown: {file}: expected the rows that trained the run, found others; they are read by the path" in caplog.text
 
 
-def test_a_linear_run_without_its_rows_needs_no_index(tmp_path):
+def test_a_linear_run_without_its_rows_needs_none(tmp_path):
     """Rows, which it has no more, would be given in vain."""
     texts, labels = rows(60)
     elmo.train(texts=texts, labels=labels, out=tmp_path / "run", encoder="linear")
     with pytest.raises(elmo.ConfigError, match="found a linear model, which needs no index"):
         elmo.index(tmp_path / "run")
+    with pytest.raises(elmo.ConfigError, match="is a linear model, which is solved for all rows at once"):
+        elmo.train(init=tmp_path / "run")

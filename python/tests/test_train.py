@@ -544,6 +544,9 @@ def test_a_category_is_one_label(tmp_path):
     for table in tables:
         assert elmo.train(table, **few).label_names == names
         assert elmo.train(table, label_separator=",", **few).label_names == ["Food", "Home", "Travel", "drink", "leisure"]
+    years = pandas.Categorical([(None, 1999.0, 2005.0)[i % 3] for i in range(60)])  # a gap made floats of them
+    of_years = elmo.train(frame.assign(labels=years), allow_null_labels=True, **few)
+    assert of_years.label_names == ["1999", "2005"]
     assert elmo.train(frame.assign(labels=values), **few).label_names == ["Food", "Home", "Travel", "drink", "leisure"]
 
 

@@ -10,8 +10,8 @@ KeptVectors::KeptVectors(std::int64_t bytes, std::int64_t width)
       known_(static_cast<std::size_t>(bytes) / sizeof(Bf16) / static_cast<std::size_t>(width)) {}
 
 bool KeptVectors::has(const Batch& batch) const {
-    return std::ranges::all_of(
-        batch.rows, [&](std::int64_t number) { return known_[static_cast<std::size_t>(number)]; });
+    return std::ranges::all_of(batch.rows,
+                               [&](std::int64_t number) { return known_[static_cast<std::size_t>(number)]; });
 }
 
 View KeptVectors::vectors(Engine& engine, const Batch& batch, std::uint64_t seed, std::uint64_t step) {
