@@ -164,7 +164,12 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     std::vector<std::int64_t> rows = untrained_rows(texts, parts_.front(), *tokenizer_);
     // No more than validated the run: a training file without its test rows.
     const double validated = parse_validation(of_run).share * static_cast<double>(num_rows());
-    if (static_cast<double>(rows.size()) <= validated + 3 * std::sqrt(validated)) return;
+    if (static_cast<double>(rows.size()) <= validated + 3 * std::sqrt(validated)) {
+        choose_option<std::string>(config_, "split", &Config::split, "all",
+                                   "nearly all of the data's rows trained the run, and the others are hardly "
+                                   "more than validated it");
+        return;
+    }
     say("the other {}", std::ssize(rows));
     // Of the whole data, where no label is left out because only these rows have it.
     parts_ = {{&dataset_.train(), SplitName::kTrain, std::move(rows)}};

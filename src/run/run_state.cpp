@@ -14,7 +14,10 @@
 namespace elmo {
 namespace {
 
-constexpr std::string_view kTopScore = "top_score";  // states of earlier versions have none
+// States of earlier versions have none of these.
+constexpr std::string_view kTopScore = "top_score", kRecentLosses = "recent_losses",
+                           kSmallestLoss = "smallest_loss";
+constexpr std::size_t kMostLosses = 100;
 
 // One list of the state's keys: writing and reading walk it.
 template <class State, class Visit>
@@ -28,10 +31,24 @@ void visit_state(State& state, const Visit& visit) {
     visit("best_score", state.best_score);
     visit("best_step", state.best_step);
     visit(kTopScore, state.top_score);
+    visit(kRecentLosses, state.recent_losses);
+    visit(kSmallestLoss, state.smallest_loss);
     visit("train_rows", state.train_rows);
     visit("labels", state.labels);
     visit("data_hash", state.data_hash);
     visit("names_hash", state.names_hash);
+}
+
+template <class T>
+bool get_value(const nlohmann::json& json, T& value) {
+    return get_exact(json, value);
+}
+bool get_value(const nlohmann::json& json, std::vector<double>& values) {
+    if (!json.is_array() || json.size() > kMostLosses) return false;
+    values.resize(json.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+        if (!get_exact(json[i], values[i])) return false;
+    return true;
 }
 
 }  // namespace
@@ -45,9 +62,9 @@ std::string state_text(const RunState& state) {
 RunState read_state(const nlohmann::json& json, const std::string& file) {
     RunState state;
     visit_state(state, [&](std::string_view key, auto& value) {
-        if (key == kTopScore && !json.contains(key)) return;
+        if ((key == kTopScore || key == kRecentLosses || key == kSmallestLoss) && !json.contains(key)) return;
         constexpr bool kCount = std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>;
-        bool sound = json.contains(key) && get_exact(json[key], value);
+        bool sound = json.contains(key) && get_value(json[key], value);
         // A step below 0 or far beyond the run would address a batch that does not exist.
         if constexpr (kCount) sound = sound && value >= 0 && value >> 62 == 0;
         if (!sound)

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 namespace elmo {
 
@@ -19,6 +20,10 @@ struct RunState {
     double best_score = -1;        // percent, of best/; below 0 where nothing was validated yet
     std::int64_t best_step = 0;
     double top_score = -1;  // the highest of any validation: best/ may be a later one
+    // By which a collapse is noticed (train/collapse.h): the last losses, and the smallest median of them; 0
+    // where there is none yet.
+    std::vector<double> recent_losses;
+    double smallest_loss = 0;
     // The data set: what a resumed run and an evaluation compare.
     std::int64_t train_rows = 0;  // rows of the training file: the N of propensities
     std::int64_t labels = 0;

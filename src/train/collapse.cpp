@@ -21,13 +21,12 @@ constexpr double kRightAnyway =
 constexpr double kNoBetter = 0.5;  // percent
 
 constexpr double kFarAbove = 4;    // times the smallest median of losses
-constexpr double kMostLost = 0.5;  // of the median at the first check
+constexpr double kMostLost = 0.5;  // of the blind loss
 constexpr std::size_t kLosses = 5;
 
-double median(const std::deque<double>& values) {
-    std::vector<double> sorted(values.begin(), values.end());
-    std::ranges::sort(sorted);
-    return sorted[sorted.size() / 2];
+double median(std::vector<double> values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
 }
 
 }  // namespace
@@ -94,16 +93,28 @@ std::optional<std::string> TopLabels::judge(double precision_at_1) const {
         100 * static_cast<double>(most) / static_cast<double>(rows), precision_at_1, of_most_frequent);
 }
 
-std::optional<std::string> LossCourse::judge(std::int64_t step, double loss) {
-    last_.push_back(loss);
-    if (last_.size() > kLosses) last_.pop_front();
-    if (last_.size() < kLosses) return std::nullopt;
-    const double now = median(last_);
-    smallest_ = std::min(smallest_.value_or(now), now);
-    if (step < kFirstLook) return std::nullopt;
-    if (!at_first_check_) at_first_check_ = now;
-    if (now <= kFarAbove * *smallest_ || now <= kMostLost * *at_first_check_) return std::nullopt;
-    return fmt::format("the loss is {:.4g}, after it had been {:.4g}", now, *smallest_);
+double blind_loss(std::span<const std::int64_t> counts, std::int64_t rows, std::span<const float> weights) {
+    double loss = 0;
+    for (std::size_t label = 0; label < counts.size(); ++label) {
+        const double share =
+            std::clamp(static_cast<double>(counts[label]) / static_cast<double>(rows), 0.0, 1.0);
+        const double yes = share * (weights.empty() ? 1 : static_cast<double>(weights[label])),
+                     no = 1 - share;
+        if (yes > 0 && no > 0) loss += yes * std::log((yes + no) / yes) + no * std::log((yes + no) / no);
+    }
+    return loss;
+}
+
+std::optional<std::string> judge_loss(RunState& state, double loss, double blind) {
+    std::vector<double>& last = state.recent_losses;
+    last.push_back(loss);
+    if (last.size() > kLosses) last.erase(last.begin(), last.end() - kLosses);
+    if (last.size() < kLosses) return std::nullopt;
+    const double now = median(last);
+    state.smallest_loss = state.smallest_loss > 0 ? std::min(state.smallest_loss, now) : now;
+    if (state.step < kFirstLook || now <= kFarAbove * state.smallest_loss || now <= kMostLost * blind)
+        return std::nullopt;
+    return fmt::format("the loss is {:.4g}, after it had been {:.4g}", now, state.smallest_loss);
 }
 
 }  // namespace elmo

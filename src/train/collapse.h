@@ -1,10 +1,9 @@
 // Detects a run that has stopped learning, from numbers that cost almost nothing: text vectors that are all
-// alike, the same ranking for every text, a loss far above its earlier level. The first two verdicts depend
-// only on the weights, so a resumed run comes to the same ones.
+// alike, the same ranking for every text, a loss far above its earlier level. Verdicts depend only on the
+// weights and on what a checkpoint holds, so a resumed run comes to the same ones.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "backend/ops/embedding.h"
 #include "elmo/error.h"
+#include "run/run_state.h"
 
 namespace elmo {
 
@@ -21,8 +21,9 @@ class Collapse : public NumericError {
     using NumericError::NumericError;
 };
 
-// Steps before the first check (early steps may do anything) and between two checks.
-inline constexpr std::int64_t kFirstLook = 200, kLookEvery = 100;
+// Steps before the first check (early steps may do anything) and between two checks, of vectors and of
+// losses.
+inline constexpr std::int64_t kFirstLook = 200, kLookEvery = 100, kLossEvery = 50;
 
 // Up to `most` different texts of a batch, none of them empty: their tokens one after another.
 struct ProbeTexts {
@@ -54,17 +55,14 @@ class TopLabels {
     std::unordered_map<std::int64_t, std::int64_t> counts_;
 };
 
-// The logged losses. The loss of one batch is noisy, most of all on little data: only the median of the last
-// few is judged.
-class LossCourse {
-  public:
-    // What is wrong if the median is several times its smallest and most of what was learnt since the first
-    // check is lost, or nothing.
-    std::optional<std::string> judge(std::int64_t step, double loss);
+// The loss of a text by a model that knows only how frequent the labels are, which is the best that is left
+// where all texts look alike. `counts`: rows of each label among `rows`; `weights`: what a positive of each
+// counts, once where there are none.
+double blind_loss(std::span<const std::int64_t> counts, std::int64_t rows, std::span<const float> weights);
 
-  private:
-    std::deque<double> last_;
-    std::optional<double> smallest_, at_first_check_;  // medians
-};
+// Takes the loss of a batch after every kLossEvery steps. It is noisy, most of all on little data: only the
+// median of the last few is judged. What is wrong if the median is several times its smallest and most of the
+// way back to `blind`, the blind loss, or nothing.
+std::optional<std::string> judge_loss(RunState& state, double loss, double blind);
 
 }  // namespace elmo

@@ -77,6 +77,8 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
         const auto compensated = data_.own_compensated(context);
         if (!compensated.empty()) engine_.head().compensation().start(compensated);
     }
+    if (ranks_.is_first()) blind_loss_ = blind_loss(labels_.counts, state_.train_rows, label_weights_);
+    broadcast(ranks_, std::as_writable_bytes(std::span(&blind_loss_, 1)));
 }
 
 // A run that began without codes goes on without.
@@ -213,8 +215,9 @@ void Trainer::log_step(double loss, std::int64_t texts) {
             fmt::format("step {}: the loss is {}; nothing was saved over the last checkpoint; lower head_lr",
                         state_.step, loss));
     // The last batch of an epoch may hold a text or two, whose loss is no measure.
-    if (2 * texts >= std::min<std::int64_t>(config_.batch_size, data_.train().num_rows()))
-        collapsed(loss_course_.judge(state_.step, loss));
+    if (state_.step % kLossEvery == 0 &&
+        2 * texts >= std::min<std::int64_t>(config_.batch_size, data_.train().num_rows()))
+        collapsed(judge_loss(state_, loss, blind_loss_));
     state_.last_loss = loss;
     const double seconds = seconds_ - logged_seconds_;
     const auto steps = static_cast<double>(state_.step - logged_step_);
@@ -350,7 +353,8 @@ void Trainer::loop() {
         stopping = (wishes & kStop) != 0;
         const bool saves =
             (config_.save_every > 0 && state_.step % config_.save_every == 0) || (wishes & kSave) != 0;
-        const bool want_loss = validates || saves || stopping || logs || state_.step == 1;
+        const bool want_loss =
+            validates || saves || stopping || logs || state_.step == 1 || state_.step % kLossEvery == 0;
         const double loss = step_on(*batch, want_loss);
         seconds_ += seconds_since(start);
         texts_ += batch->size();

@@ -98,7 +98,7 @@ class Trainer {
     std::optional<KeptVectors> kept_;  // of a frozen encoder
     std::optional<RunLog> log_;        // of the first rank
     StepProbe* probe_ = nullptr;
-    LossCourse loss_course_;
+    double blind_loss_ = 0;
 
     double seconds_ = 0, logged_seconds_ = 0;  // inside steps
     std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();

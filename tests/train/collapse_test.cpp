@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "elmo/elmo.h"
 #include "quiet.h"
@@ -53,22 +55,46 @@ TEST(Collapse, RankingsThatAreAllTheSame) {
 }
 
 TEST(Collapse, ALossThatHasLeftItsCourse) {
-    LossCourse course;
-    for (const double loss : {700.0, 20.0, 10.0, 11.0, 9.0}) EXPECT_FALSE(course.judge(300, loss));
-    EXPECT_FALSE(course.judge(350, 80));
-    EXPECT_FALSE(course.judge(400, 90));
-    EXPECT_TRUE(course.judge(450, 100));
-    LossCourse spike;
-    for (const double loss : {700.0, 10.0, 90.0, 10.0, 90.0, 90.0, 10.0})
-        EXPECT_FALSE(spike.judge(300, loss));
-    // Small batches: a lucky one is no measure of those that follow.
-    LossCourse noisy;
-    for (int round = 0; round < 20; ++round)
-        for (const double loss : {8.0, 7.0, 9.0, 1.6, 8.0, 12.0, 7.5}) EXPECT_FALSE(noisy.judge(300, loss));
-    // A loss that comes near to nothing and back a little has lost little.
-    LossCourse learnt;
-    for (const double loss : {8.0, 8.0, 8.0, 8.0, 8.0, 0.1, 0.1, 0.1, 0.5, 0.6, 0.5, 0.6, 0.5})
-        EXPECT_FALSE(learnt.judge(300, loss));
+    const double blind = 20;
+    const auto verdicts = [&](std::vector<double> losses) {
+        RunState state;
+        std::vector<bool> wrong;
+        for (const double loss : losses) {
+            state.step = 300;
+            wrong.push_back(judge_loss(state, loss, blind).has_value());
+        }
+        return wrong;
+    };
+    const auto none = [&](std::vector<double> losses) {
+        return std::ranges::count(verdicts(std::move(losses)), true) == 0;
+    };
+    EXPECT_EQ(verdicts({700, 3, 2, 2.5, 2, 19, 25, 22}),
+              std::vector<bool>({false, false, false, false, false, false, false, true}));
+    EXPECT_TRUE(none({700, 2, 25, 2, 25, 25, 2})) << "spikes";
+    EXPECT_TRUE(none({700, 90, 80, 85, 80, 90, 95, 100})) << "not yet learnt";
+    EXPECT_TRUE(none({2, 2, 2, 2, 2, 0.05, 0.05, 0.05, 0.05, 0.5, 0.6, 0.5, 0.6, 0.5})) << "little is lost";
+}
+
+// A checkpoint holds what the verdict needs.
+TEST(Collapse, AResumedRunJudgesLossesAlike) {
+    RunState whole, parts;
+    parts.labels = whole.labels = 1;
+    for (const double loss : {30.0, 3.0, 2.0, 2.5, 2.0, 1.75, 21.0, 19.0, 23.125}) {
+        whole.step = parts.step = whole.total_steps = parts.total_steps = whole.step + 50;
+        const auto expected = judge_loss(whole, loss, 20);
+        parts = read_state(nlohmann::json::parse(state_text(parts)), "state.json");
+        EXPECT_EQ(judge_loss(parts, loss, 20), expected);
+        EXPECT_EQ(expected.has_value(), loss == 23.125);
+        EXPECT_EQ(state_text(parts), state_text(whole));
+    }
+}
+
+TEST(Collapse, ABlindLossIsThatOfTheFrequencies) {
+    const std::vector<std::int64_t> counts = {50, 100, 0, 25};
+    const auto entropy = [](double p) { return -p * std::log(p) - (1 - p) * std::log(1 - p); };
+    EXPECT_DOUBLE_EQ(blind_loss(counts, 100, {}), entropy(0.5) + entropy(0.25));
+    const std::vector<float> weights = {1, 1, 1, 3};  // 0.75 of yes, 0.75 of no
+    EXPECT_DOUBLE_EQ(blind_loss(counts, 100, weights), entropy(0.5) + 1.5 * std::log(2));
 }
 
 // A small transformer whose learning rate destroys it: detected, reported with its cause, and repaired or
