@@ -165,9 +165,10 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     // No more than validated the run: a training file without its test rows.
     const double validated = parse_validation(of_run).share * static_cast<double>(num_rows());
     if (static_cast<double>(rows.size()) <= validated + 3 * std::sqrt(validated)) {
-        choose_option<std::string>(config_, "split", &Config::split, "all",
-                                   "nearly all of the data's rows trained the run, and the others are hardly "
-                                   "more than validated it");
+        if (reason_of(config_, "split") != kNothingHeldOut)
+            choose_option<std::string>(config_, "split", &Config::split, "all",
+                                       "nearly all of the data's rows trained the run, and the others are "
+                                       "hardly more than validated it");
         return;
     }
     say("the other {}", std::ssize(rows));

@@ -1471,6 +1471,18 @@ TEST_F(FirstUse, OfAGrownFileTheRowsThatDidNotTrainAreScored) {
     EXPECT_FALSE(chosen["protocol"].contains("trained_samples")) << chosen;
 }
 
+TEST_F(FirstUse, OfATrainingFileWithAFewNewRowsAllAreScoredAndItIsSaid) {
+    const std::string pair = folder_.text("pair"), run = folder_.text("of_pair");
+    fs::create_directories(pair);
+    folder_.write("pair/train.csv", csv_rows(0, 200));
+    folder_.write("pair/test.csv", csv_rows(200, 230));
+    expect_success(run_elmo({"train", pair, "--out", run, "--quiet"}));
+    const Outcome outcome = run_elmo({"eval", run, folder_.write("few.csv", csv_rows(0, 201))});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, " of 201 scored texts trained this run")) << outcome.err;
+    EXPECT_TRUE(contains(outcome.out, "rows chosen    nearly all of the data's rows trained")) << outcome.out;
+}
+
 // New rows keep their true labels, also those that the run does not have.
 TEST_F(FirstUse, NewRowsOfAGrownFileKeepLabelsThatTheRunDoesNotHave) {
     std::string more;
