@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo import _core
 from elmo._config import OF_ONE_RUN, document, make_config, number, whole_number
-from elmo._data import is_rows, set_columns_of_run, set_data, set_nothing_but_validation
+from elmo._data import is_rows, refuse_separator, set_columns_of_run, set_data, set_nothing_but_validation
 from elmo._inputs import describe, is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
@@ -46,6 +46,7 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     config = make_config("t", options, recipe)
     listener = Listener(progress, on_log, on_validation)
     kept: list[Any] = []
+    refuse_separator(texts, options)
     if options.get("init") and data is not None:
         set_columns_of_run(config, options["init"], data, options)
     if data is not None or texts is not None or not (options.get("resume") or options.get("init")):

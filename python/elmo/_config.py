@@ -57,8 +57,8 @@ def text_of(key: str, value: Any) -> str:
         return os.fspath(value)
     if key == "k" and (isinstance(value, (list, tuple, range)) or getattr(value, "ndim", 0) == 1):
         return ",".join(str(whole_number(k, key)) for k in value)
-    if isinstance(value, (list, tuple)) and key == "text_column" and value and all(isinstance(one, str) for one in value):
-        return "+".join(value)
+    if isinstance(value, (list, tuple)) and key == "text_column" and value and all(isinstance(one, (str, int)) for one in value):
+        return "+".join(map(str, value))
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
         value = value.item()
     if isinstance(value, (int, float)):

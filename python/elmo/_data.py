@@ -113,6 +113,8 @@ def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str
                     columns in there or stands_for_columns(columns, there))
         if options.get(key) is None and (has_them or config.get(key) not in there):
             config.set(key, columns)
+    if options.get("allow_null_labels") is None:
+        config.set("allow_null_labels", of_run.get("allow_null_labels"))
 
 
 def is_table_name(path: str) -> bool:
@@ -125,6 +127,13 @@ def refuse_labels_alone(texts: Any, labels: Any, label_names: Any) -> None:
     for what, value in (("labels", labels), ("label_names", label_names)):
         if texts is None and value is not None:
             raise ConfigError(f"{what}: expected beside texts only; the labels of a table are its label_column")
+
+
+def refuse_separator(texts: Any, options: Mapping[str, Any]) -> None:
+    """What would do nothing."""
+    if texts is not None and options.get("label_separator") is not None:
+        raise ConfigError("label_separator: expected with tables and files only; in labels= a text is one label: give lists of "
+                          "labels")
 
 
 def set_nothing_but_validation(config: Config, labels: Any, test: Any, validation: Any, label_names: Any) -> None:
@@ -200,8 +209,9 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
     kept = set_validation(config, validation, not (data is not None and is_path(data)), label_names, labels)
     if data is not None and is_path(data):
         if test is not None:
-            raise ConfigError("test: expected beside rows from memory, or a file that only Python reads; a data set on disk has its "
-                              "own test rows")
+            raise ConfigError(f"test: expected beside rows from memory, Parquet or Arrow, found the path {os.fspath(data)!r}: its test "
+                              "rows are those of the file beside it (x_test.csv beside x_train.csv), or a share of its own; to give "
+                              "others, read it first, as pandas.read_csv does")
         config.set("data", os.fspath(data))
         return kept
     rows, test_file = new_rows(config), name_of_file(test)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from elmo import _core
 from elmo._config import document, make_config, number
 from elmo._data import (has_splits, is_file, is_rows, name_of_file, name_of_split, read_again, refuse_labels_alone,
-                        set_columns_of_run, set_data, set_validation, set_validation_alone, test_of)
+                        refuse_separator, set_columns_of_run, set_data, set_validation, set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of, texts_of
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, labels_per_text, open_run
@@ -234,8 +234,14 @@ def compare_runs(first: Any, second: Any, data: Any, texts: Any, labels: Any, la
     return evaluate_run(first, data, texts, labels, label_names, progress, options, call, second=second)
 
 
+# Of the library, about labels that are not the run's.
+ADVICE_FOR_FILES = "if labels are written otherwise here, say so with label_column or label_separator"
+
+
 def names_missing(error: _core.DataError, labels: Any, label_names: Any) -> _core.DataError | None:
     """What is meant by an error about labels that a matrix without names has."""
+    if labels is not None and not is_matrix(labels) and ADVICE_FOR_FILES in str(error):
+        return _core.DataError(str(error).replace(ADVICE_FOR_FILES, "in labels= a text is one label: give lists of labels"))
     if is_matrix(labels) and label_names is None and "these are not the labels of the run" in str(error):
         return _core.DataError("label_names: expected the names of the columns of labels, found none; give those that the run "
                                "was trained with")
@@ -278,6 +284,7 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
                     options: Any, advice: str) -> list[Any]:
     """Sets the rows that a run is judged by; returns copies, which have to live as long as they are used."""
     refuse_labels_alone(texts, labels, label_names)
+    refuse_separator(texts, options)
     as_file, path = is_table_file(data), data
     data = opened(data)
     if texts is None and data is None:
@@ -297,8 +304,8 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     if not as_file:  # a data set of the given rows only, all of them scored
         config.set("split", "train")
         config.set("test_share", "0")
-    if options.get("save_scores") is None:
-        config.set("save_scores", "none")  # the name of such data would mean nothing in the run
+        if options.get("save_scores") is None:
+            config.set("save_scores", "none")  # the name of such data would mean nothing in the run
     return kept
 
 
@@ -339,7 +346,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
                                 protocol["trained_samples"], protocol["samples"],
                                 "this run" if second is None else folder_of(scored),
                                 "score others, or a file of all of its rows, of which those that it held out are scored"
-                                if lost else "evaluate() without rows scores those that it held out")
+                                if lost else "evaluate() without rows scores the test rows of its data")
     return result
 
 

@@ -25,7 +25,8 @@ from elmo._run import Run
 
 # Options of files and folders mean nothing here, and all texts of fit are for training.
 OF_FILES = ("data", "format", "encoding", "text_column", "label_column", "label_separator", "test_share", "cache",
-            "allow_invalid_utf8", "allow_repeated_labels", "filter", "out", "resume", "overwrite")
+            "columns", "delimiter", "quotes", "allow_invalid_utf8", "allow_stray_quotes", "allow_repeated_labels", "filter",
+            "out", "resume", "overwrite")
 OF_PREDICTION = ("top", "threshold", "probabilities")
 TRAINING = [o.key for o in _core.options() if "t" in o.verbs and o.key not in OF_FILES]
 PARAMETERS = [*TRAINING, *OF_PREDICTION, "verbose"]

@@ -266,7 +266,7 @@ def test_rows_from_memory_that_are_gone(tmp_path, caplog):
     here = elmo.train(texts=texts, labels=labels, **SMALL)
     with caplog.at_level("WARNING", "elmo"):
         here.evaluate(texts=texts, labels=labels, bootstrap=0)
-    assert "evaluate() without rows scores those that it held out" in caplog.text
+    assert "evaluate() without rows scores the test rows of its data" in caplog.text
 
 
 def test_nearest_training_texts_of_a_file_that_only_python_reads(tmp_path, caplog):
@@ -298,3 +298,32 @@ def test_a_linear_run_without_its_rows_needs_none(tmp_path):
         elmo.index(tmp_path / "run")
     with pytest.raises(elmo.ConfigError, match="is a linear model, which is solved for all rows at once"):
         elmo.train(init=tmp_path / "run")
+
+
+def test_a_table_is_read_as_the_run_read_its_own(tmp_path):
+    """Also with null labels; and its scores are kept, as those of a file are."""
+    texts, labels = rows(120)
+    table = {"text": texts, "labels": [None, *labels[1:]]}
+    file = write_parquet(tmp_path / "nulls.parquet", pytest.importorskip("pyarrow").table(table))
+    run = elmo.train(file, allow_null_labels=True, out=tmp_path / "run", **SMALL)
+    expected = run.evaluate()["P@1"]
+    assert run.evaluate(file)["P@1"] == expected and run.compare(run, file)["first"]["P@1"] == expected
+    kept = (tmp_path / "run" / "scores.jsonl").read_text().splitlines()
+    run.evaluate(file)
+    run.evaluate(table)
+    assert len((tmp_path / "run" / "scores.jsonl").read_text().splitlines()) == len(kept) + 1
+    assert run.calibrate(validation=table).rows == 120
+    assert elmo.train(file, init=run, epochs=1, progress=False).log[0].train_rows > 90
+
+
+def test_a_separator_beside_labels_is_refused(tmp_path):
+    texts, labels = rows(60)
+    joined = [";".join(row) for row in labels]
+    for call in (lambda **given: elmo.train(**given, encoder="linear"), elmo.train(texts=texts, labels=labels).evaluate):
+        with pytest.raises(elmo.ConfigError, match="in labels= a text is one label: give lists of labels"):
+            call(texts=texts, labels=joined, label_separator=";")
+    with pytest.raises(elmo.DataError, match="in labels= a text is one label: give lists of labels"):
+        elmo.train(texts=texts, labels=labels).evaluate(texts=texts, labels=joined)
+    (tmp_path / "a.csv").write_text("text,labels\na,b\n")
+    with pytest.raises(elmo.ConfigError, match="test: expected beside rows from memory, Parquet or Arrow, found the path"):
+        elmo.train(tmp_path / "a.csv", test=(texts, labels))

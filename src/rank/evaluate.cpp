@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "base/parallel.h"
 #include "config/resolve.h"
 #include "data/dataset.h"
+#include "data/named_labels.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/evaluation.h"
@@ -78,6 +80,10 @@ void name_rows(const RowsName& rows, Evaluation& e) {
     if (!rows.split.empty()) e.split = rows.split;
 }
 
+bool has_all_rows_in_one_file(const Config& config) {
+    return config.split == "all" && files_with_nothing_held_out(config).test.labels.empty();
+}
+
 DetailedEvaluation evaluate_predictions(const Context& context, const Config& given, const RowsName& rows) {
     require_predictions(given.predictions);
     const auto threshold = scoring_threshold(given);
@@ -93,7 +99,8 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
             "apart "
             "where it was trained so");
     const auto parts = choose_rows(config, dataset);
-    if (config.split == "all" && files_with_nothing_held_out(config).test.labels.empty())
+    const bool counts_scored = has_all_rows_in_one_file(config);
+    if (counts_scored)
         context.warning(fmt::format(
             "{}: propensities, head and tail are counted on the scored rows, as no others are there: give "
             "the training data with the test rows beside it",
@@ -131,6 +138,8 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
     e = scorer.result();
     e.texts_per_second = static_cast<double>(num_rows) /
                          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (const std::string set = "training set"; counts_scored && e.propensity_counts.starts_with(set))
+        e.propensity_counts.replace(0, set.size(), "scored rows");
     e.filter = filter_text(config, dataset, parts);
     e.split = config.split;
     e.split_reason = reason_of(config, "split");
@@ -171,6 +180,12 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     if (config.errors > 0 || !config.per_label.empty()) scored.load_names();
     std::optional<PredictionsWriter> writer;
     if (!config.save_predictions.empty()) writer.emplace(config.save_predictions, num_rows, state.labels);
+    // Training and test rows of one file are stored in its order, as those of others are.
+    std::vector<SplitName> order;
+    std::map<SplitName, std::vector<std::vector<ScoredLabel>>> waiting;
+    if (writer && config.split == "all")
+        if (const Layout layout = find_layout(config); layout.splits_by_hash())
+            order = splits_in_order(context, config, layout);
     DetailedEvaluation result;
     Hash64 hash;
     const auto start = std::chrono::steady_clock::now();
@@ -180,12 +195,17 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
             scorer.add(ranked, row.truth);
             if (judge) judge->add(row.split, row.row, ranked, row.truth);
             hash_row(hash, row.split, row.row, row.truth.size());
-            if (writer)
-                writer->add(std::span(ranked).first(
-                    std::min(ranked.size(), static_cast<std::size_t>(scorer.largest_k()))));
+            const auto best = std::span(ranked).first(
+                std::min(ranked.size(), static_cast<std::size_t>(scorer.largest_k())));
+            if (!order.empty())
+                waiting[row.split].emplace_back(best.begin(), best.end());
+            else if (writer)
+                writer->add(best);
         },
         judge ? static_cast<std::int64_t>(sizeof(LabelTally)) * num_labels : 0);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::map<SplitName, std::size_t> taken;
+    for (const SplitName split : order) writer->add(waiting[split].at(taken[split]++));
     if (writer) writer->commit();
     Evaluation& e = result.evaluation;
     e = scorer.result();
@@ -221,6 +241,10 @@ DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::s
     if (!run.empty() && !config.predictions.empty() && !config.data.empty())
         config = with_scored_split(
             std::move(config), Checkpoint(run, given.checkpoint, Checkpoint::Check::kAllButHead).config());
+    // In the order of the file, as others store them.
+    if (run.empty() && !config.predictions.empty() && !config.data.empty() &&
+        !elmo::given(config, "test_share") && has_all_rows_in_one_file(config))
+        config = with_all_rows(std::move(config), reason_of(config, "split"));
     check_ready(config);
     const Context context = given_context.with_threads(config.threads);
     if (!ranks_of(context).is_first()) {

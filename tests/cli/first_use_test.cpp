@@ -1483,6 +1483,25 @@ TEST_F(FirstUse, OfATrainingFileWithAFewNewRowsAllAreScoredAndItIsSaid) {
     EXPECT_TRUE(contains(outcome.out, "rows chosen    nearly all of the data's rows trained")) << outcome.out;
 }
 
+// In the order of the file, whichever of its rows are held out.
+TEST_F(FirstUse, StoredPredictionsOfAllRowsAreInTheOrderOfTheFile) {
+    std::string right = "40 4\n", rows = "text,labels\n";
+    const std::vector<std::string> sorted = {"cat", "cow", "dog", "hen"};
+    for (int i = 0; i < 40; ++i) {
+        rows += fmt::format("text number {},{}\n", i, sorted[static_cast<std::size_t>((i * 7 + i / 3) % 4)]);
+        right += fmt::format("{}:1\n", (i * 7 + i / 3) % 4);
+    }
+    const std::string file = folder_.write("d.csv", rows), given = folder_.write("right.txt", right);
+    const Json all = scores({"--predictions", given, file, "--split", "all"});
+    EXPECT_EQ(all["P@1"], 100) << all;
+    EXPECT_EQ(all["protocol"]["samples"], 40);
+    EXPECT_TRUE(contains(all["protocol"]["propensity_counts"].get<std::string>(), "scored rows")) << all;
+    // As a run stores its own.
+    const std::string stored = folder_.text("stored.txt");
+    const Json own = scores({run(), data(), "--split", "all", "--save-predictions", stored});
+    EXPECT_EQ(scores({"--predictions", stored, data(), "--split", "all"})["P@1"], own["P@1"]);
+}
+
 // New rows keep their true labels, also those that the run does not have.
 TEST_F(FirstUse, NewRowsOfAGrownFileKeepLabelsThatTheRunDoesNotHave) {
     std::string more;

@@ -105,8 +105,8 @@ void refuse_one_flag_of_many(const std::vector<std::string>& names, const Sample
     if (flags.size() > 1 && has(flags, labels))
         throw ConfigError(
             fmt::format("label_column: {}: expected one column that can hold the labels, found {} of 0 and 1 "
-                        "({}): --label-column '*' takes each of them as a label, --label-column {} the "
-                        "values of that one",
+                        "({}): --label-column '*' takes each of them as a label, --label-column '{}' "
+                        "the values of that one",
                         layout.train.text.string(), flags.size(), fmt::join(flags, ", "), labels));
 }
 
