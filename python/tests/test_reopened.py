@@ -327,3 +327,16 @@ def test_a_separator_beside_labels_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("text,labels\na,b\n")
     with pytest.raises(elmo.ConfigError, match="test: expected beside rows from memory, Parquet or Arrow, found the path"):
         elmo.train(tmp_path / "a.csv", test=(texts, labels))
+
+
+def test_stored_predictions_of_all_rows_of_a_runs_file(tmp_path):
+    """In the order of the file, with the run's numbers of labels, though some labels are only in rows that it held out."""
+    texts, labels = rows(200)
+    lines = [json.dumps({"text": text, "labels": [*row, f"only {i}"]}) for i, (text, row) in enumerate(zip(texts, labels))]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    run = elmo.train(tmp_path / "rows.jsonl", encoder="linear", out=tmp_path / "run")
+    stored = tmp_path / "stored.txt"
+    wanted = run.evaluate(split="all", save_predictions=stored)
+    found = run.evaluate(predictions=stored, split="all")
+    assert found.protocol.samples == wanted.protocol.samples == 200
+    assert found["P@1"] == wanted["P@1"] and found["P@5"] == wanted["P@5"] > 0

@@ -84,6 +84,14 @@ bool has_all_rows_in_one_file(const Config& config) {
     return config.split == "all" && files_with_nothing_held_out(config).test.labels.empty();
 }
 
+// Training and test rows of one file are stored in its order, as those of others are; none where predictions
+// are stored as they are scored.
+std::vector<SplitName> stored_order(const Context& context, const Config& config) {
+    if (config.split != "all") return {};
+    const Layout layout = find_layout(config);
+    return layout.splits_by_hash() ? splits_in_order(context, config, layout) : std::vector<SplitName>();
+}
+
 DetailedEvaluation evaluate_predictions(const Context& context, const Config& given, const RowsName& rows) {
     require_predictions(given.predictions);
     const auto threshold = scoring_threshold(given);
@@ -114,26 +122,27 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
     std::vector<std::int64_t> drop;
     DetailedEvaluation result;
     const auto start = std::chrono::steady_clock::now();
+    const std::vector<SplitName> order = stored_order(context, config);
     auto part = parts.begin();
-    std::size_t at = 0;  // in the part
-    read_predictions(config.predictions, num_rows, dataset.num_labels(),
-                     [&](std::int64_t, std::vector<ScoredLabel>& ranked) {
-                         if (at == part->rows.size()) {
-                             ++part;
-                             at = 0;
-                         }
-                         const Split& split = *part->split;
-                         const std::int64_t row = part->rows[at++];
-                         if (split.filter.rows() > 0) {
-                             const auto pairs = split.filter.row(row);
-                             drop.assign(pairs.begin(), pairs.end());
-                             remove_filtered(
-                                 ranked, std::span<const std::int64_t>(drop),
-                                 judge ? static_cast<std::int64_t>(ranked.size()) : scorer.largest_k());
-                         }
-                         scorer.add(ranked, split.labels.row(row));
-                         if (judge) judge->add(part->name, row, ranked, split.labels.row(row));
-                     });
+    std::map<SplitName, std::size_t> taken;  // of each part
+    read_predictions(
+        config.predictions, num_rows, dataset.num_labels(),
+        [&](std::int64_t line, std::vector<ScoredLabel>& ranked) {
+            if (!order.empty())
+                part = std::ranges::find(parts, order[static_cast<std::size_t>(line)], &ScoredRows::name);
+            else if (taken[part->name] == part->rows.size())
+                ++part;
+            const Split& split = *part->split;
+            const std::int64_t row = part->rows[taken[part->name]++];
+            if (split.filter.rows() > 0) {
+                const auto pairs = split.filter.row(row);
+                drop.assign(pairs.begin(), pairs.end());
+                remove_filtered(ranked, std::span<const std::int64_t>(drop),
+                                judge ? static_cast<std::int64_t>(ranked.size()) : scorer.largest_k());
+            }
+            scorer.add(ranked, split.labels.row(row));
+            if (judge) judge->add(part->name, row, ranked, split.labels.row(row));
+        });
     Evaluation& e = result.evaluation;
     e = scorer.result();
     e.texts_per_second = static_cast<double>(num_rows) /
@@ -180,12 +189,8 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     if (config.errors > 0 || !config.per_label.empty()) scored.load_names();
     std::optional<PredictionsWriter> writer;
     if (!config.save_predictions.empty()) writer.emplace(config.save_predictions, num_rows, state.labels);
-    // Training and test rows of one file are stored in its order, as those of others are.
-    std::vector<SplitName> order;
+    const std::vector<SplitName> order = writer ? stored_order(context, config) : std::vector<SplitName>();
     std::map<SplitName, std::vector<std::vector<ScoredLabel>>> waiting;
-    if (writer && config.split == "all")
-        if (const Layout layout = find_layout(config); layout.splits_by_hash())
-            order = splits_in_order(context, config, layout);
     DetailedEvaluation result;
     Hash64 hash;
     const auto start = std::chrono::steady_clock::now();
