@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import weakref
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -76,12 +77,29 @@ class Run:
     def __repr__(self) -> str:
         return f"<elmo.Run {self.path}>"
 
-    def save(self, folder: str | os.PathLike[str]) -> Run:
-        """Copies the run to a folder that is not there yet, and returns the copy."""
-        path_of(folder, "folder", "a folder for the copy")
-        if os.path.lexists(folder):
-            raise _core.DataError(f"{os.fspath(folder)}: expected a folder that is not there yet, found one; name another")
-        shutil.copytree(self.path, folder)
+    def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> Run:
+        """Copies the run to a folder that is not there yet, and returns the copy. With `overwrite` a run that is there goes, when
+        its successor is complete."""
+        path = os.path.abspath(path_of(folder, "folder", "a folder for the copy"))
+        if os.path.lexists(path):
+            if not overwrite:
+                raise _core.DataError(f"{os.fspath(folder)}: expected a folder that is not there yet, found one; name another, or give "
+                                      "overwrite=True")
+            Run(folder)  # what is no run stays
+            ours, there = os.path.realpath(self.path), os.path.realpath(path)
+            if os.path.commonpath([ours, there]) in (ours, there):
+                raise _core.DataError(f"{os.fspath(folder)}: expected another folder than that of the run itself; name another")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".elmo-save-", dir=os.path.dirname(path)) as temporary:
+            copy, old = shutil.copytree(self.path, os.path.join(temporary, "new")), os.path.join(temporary, "old")
+            try:
+                if os.path.lexists(path):
+                    os.rename(path, old)
+                os.rename(copy, path)
+            except BaseException:
+                if os.path.lexists(old) and not os.path.lexists(path):
+                    os.rename(old, path)
+                raise
         return Run(folder)
 
     @property

@@ -319,6 +319,13 @@ def test_temporary_runs_go_and_saved_ones_stay(tmp_path, texts, labels):
     kept = run.save(tmp_path / "kept")
     with pytest.raises(elmo.DataError, match="expected a folder that is not there yet"):
         run.save(tmp_path / "kept")
+    (tmp_path / "kept" / "note.txt").write_text("of the run before")
+    run.save(tmp_path / "kept", overwrite=True)
+    assert sorted(os.listdir(tmp_path / "kept")) == sorted(os.listdir(path)) and os.listdir(tmp_path) == ["kept"]
+    (tmp_path / "mine").mkdir()
+    for folder, found in ((tmp_path / "mine", "expected the folder of a run"), (path, "that of the run itself")):
+        with pytest.raises(elmo.DataError, match=found):
+            run.save(folder, overwrite=True)
     answers = run.predict(texts[:3]).names
     del run
     assert not os.path.exists(path)
