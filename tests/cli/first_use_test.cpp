@@ -634,10 +634,10 @@ TEST_F(FirstUse, AnswersAreNotWrittenUnderTheNameOfAnotherFormat) {
 }
 
 TEST_F(FirstUse, AMissingKeyNamesTheFlags) {
-    const std::string data = folder_.write("rows.jsonl", "{\"title\": \"a\", \"kinds\": [\"x\"]}\n");
+    const std::string data = folder_.write("rows.jsonl", "{\"words\": \"a\", \"kinds\": [\"x\"]}\n");
     const Words train = {"train", data, "--out", folder_.text("run"), "--quiet"};
     expect_failure(run_elmo(train), 1, {"rows.jsonl:1: expected the key 'text'", "--text-column"});
-    expect_failure(run_elmo(train + Words{"--text-column", "title"}), 1,
+    expect_failure(run_elmo(train + Words{"--text-column", "words"}), 1,
                    {"rows.jsonl:1: expected the key 'labels'", "--label-column"});
 }
 

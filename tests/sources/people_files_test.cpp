@@ -447,6 +447,18 @@ TEST_F(PeopleFiles, ColumnsByOtherNames) {
         << "what is given is not replaced";
 }
 
+TEST_F(PeopleFiles, TitlesAreTextsWhereNothingElseIs) {
+    write("a.csv", "id,Title,tags\n1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
+    EXPECT_EQ(rows("a.csv"), kRows);
+    EXPECT_TRUE(is_said("a.csv", "--text-column Title --label-column tags"));
+    write("both.csv", "title,description,tags\nx,one,a\n");
+    EXPECT_EQ(rows("both.csv"), (Strings{"one -> | a"}));
+    write("two.csv", "title,name,tags\none,x,a\n");
+    EXPECT_TRUE(contains(error("two.csv"), "found 'title,name,tags'"));
+    write("b.jsonl", "{\"name\": \"one\", \"label\": [\"a\", \"b\"]}\n");
+    EXPECT_EQ(rows("b.jsonl"), (Strings{kRows[0]}));
+}
+
 TEST_F(PeopleFiles, NoHeader) {
     write("a.csv", "1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
     EXPECT_TRUE(contains(error("a.csv"), "--columns"));

@@ -26,6 +26,9 @@ constexpr std::size_t kBytes = std::size_t{4} << 20;
 constexpr std::string_view kTextNames[] = {"text",        "texts",    "sentence", "content",  "body",
                                            "description", "document", "comment",  "review",   "message",
                                            "tweet",       "question", "abstract", "utterance"};
+// Those that are the texts where none of the others is there, and else stand beside them.
+constexpr std::string_view kShortTextNames[] = {"title", "headline", "subject", "summary",
+                                                "name",  "query",    "prompt",  "caption"};
 constexpr std::string_view kLabelNames[] = {"labels",   "label",   "tags",     "tag",    "categories",
                                             "category", "classes", "class",    "topics", "topic",
                                             "genres",   "genre",   "keywords", "target", "targets"};
@@ -36,18 +39,30 @@ std::string lower(std::string_view text) {
     return out;
 }
 
-// The first of the usual names, or the one name of the header that is among them; "" where none is, or
-// several are.
+// The one name of the header that is among the usual ones; "" where none is, or several are.
 template <class Usual>
-std::string only_plausible(const std::vector<std::string>& names, const Usual& usual) {
+std::string only_one(const std::vector<std::string>& names, const Usual& usual) {
     std::string found;
-    if (std::find(names.begin(), names.end(), usual[0]) != names.end()) return std::string(usual[0]);
     for (const std::string& name : names) {
-        if (std::find(std::begin(usual), std::end(usual), lower(trim(name))) == std::end(usual)) continue;
+        if (std::ranges::find(usual, lower(trim(name))) == std::end(usual)) continue;
         if (!found.empty()) return {};
         found = name;
     }
     return found;
+}
+
+// The first of the usual names, or the only one.
+template <class Usual>
+std::string only_plausible(const std::vector<std::string>& names, const Usual& usual) {
+    return std::ranges::find(names, usual[0]) != names.end() ? std::string(usual[0]) : only_one(names, usual);
+}
+
+// `of_data`: of rows with labels, not of texts to answer.
+std::string only_plausible_text(const std::vector<std::string>& names, bool of_data) {
+    const bool any = std::ranges::any_of(names, [](const std::string& name) {
+        return std::ranges::find(kTextNames, lower(trim(name))) != std::end(kTextNames);
+    });
+    return any || !of_data ? only_plausible(names, kTextNames) : only_one(names, kShortTextNames);
 }
 
 bool has(const std::vector<std::string>& names, std::string_view name) {
@@ -125,7 +140,8 @@ bool find_columns(const std::vector<std::string>& names, const SampleRows& rows,
     });
     const bool flags_given = !columns.labels_open && layout.label_column.ends_with('*');
     const bool labels_there = flags_given || layout.label_column.empty() || has(names, layout.label_column);
-    if (!text_there && columns.text_open) columns.text = only_plausible(candidates, kTextNames);
+    if (!text_there && columns.text_open)
+        columns.text = only_plausible_text(candidates, !layout.label_column.empty());
     if (!labels_there && columns.labels_open) columns.labels = only_plausible(names, kLabelNames);
     if (!columns.labels.empty()) refuse_one_flag_of_many(names, rows, layout, texts, columns.labels);
     if ((text_there || !columns.text.empty()) && (labels_there || !columns.labels.empty())) return true;
@@ -182,7 +198,7 @@ void settle_json_columns(const Layout& layout, Columns& columns) {
         labels_there = labels_there || json.has(record, layout.label_column);
         return rows < kRows / 10 && (!text_there || !labels_there);
     });
-    if (!text_there) columns.text = only_plausible(names, kTextNames);
+    if (!text_there) columns.text = only_plausible_text(names, !layout.label_column.empty());
     if (!labels_there) columns.labels = only_plausible(names, kLabelNames);
 }
 
