@@ -186,6 +186,11 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     }
     if (const std::size_t at = verb.data_word != nullptr ? verb.data_word(invocation) : std::string::npos;
         at < invocation.words.size()) {
+        for (const Flag& flag : parsed.flags)
+            if (flag.key == "data" && flag.option->count() > 0)
+                usage_error(verb,
+                            fmt::format("--data {} names the data, and so does '{}'; leave one of them out",
+                                        flag.option->results().back(), invocation.words[at]));
         set_option(config, "data", invocation.words[at]);
         mark_option(config, "data", Origin::kGiven, kOnCommandLine);
     }

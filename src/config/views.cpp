@@ -75,6 +75,8 @@ ReadOptions::ReadOptions(const Config& config)
       detected(detected_options(config)),
       delimiter(config.delimiter),
       quotes(choice(config, "quotes", QuoteChoice::kNone)),
+      delimiter_given(config.delimiter != "auto" && is_of_call(config, "delimiter")),
+      quotes_given(config.quotes != "auto" && is_of_call(config, "quotes")),
       text_column_open(is_left_open(config, "text_column")),
       label_column_open(is_left_open(config, "label_column")),
       // Earlier versions stored a comma where nobody gave a separator.

@@ -241,7 +241,7 @@ std::string fasttext_doubt(const Dataset& data) {
 }
 
 // A name as it is beside others: in lower case, decomposed, each run of blanks one, none at the ends.
-std::string plain_name(std::string_view name) {
+std::string folded_name(std::string_view name) {
     std::string valid, plain;
     if (unicode::is_ascii(name)) {
         for (const char c : name)
@@ -272,7 +272,7 @@ std::string likeness_doubt(const Dataset& data) {
     if (data.num_labels() > kManyLabels) return {};
     std::vector<std::pair<std::uint64_t, std::int64_t>> hashes;
     for (std::int64_t label = 0; label < data.num_labels(); ++label)
-        hashes.emplace_back(hash64(plain_name(data.label_name(label))), label);
+        hashes.emplace_back(hash64(folded_name(data.label_name(label))), label);
     std::ranges::sort(hashes);
     const auto counts = data.label_counts();
     const auto rows_of = [&](std::int64_t label) { return counts.empty() ? 0 : counts[label]; };

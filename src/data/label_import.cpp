@@ -11,6 +11,7 @@
 #include "data/named_labels.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "sources/detect.h"
 #include "sources/matrices/npz_matrix.h"
 #include "sources/matrices/sparse_source.h"
 #include "sources/records/block_pipeline.h"
@@ -260,7 +261,7 @@ void open_numbered(const Context& context, const ReadOptions& reading, const Lay
             check_num_labels(file, num_labels, layout, num_names);
             const auto source = open_sparse_labels(file, shape, reading.allow_repeated_labels);
             labels = import_numbered(context, folder, key, *source, false, num_labels, reading);
-        } else if (ZipFile::is_zip(file)) {
+        } else if (plain_name(file).ends_with(".npz")) {
             const NpzMatrix matrix(file);
             if (num_labels >= 0 && matrix.columns() != num_labels)
                 throw DataError(

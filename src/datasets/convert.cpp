@@ -57,6 +57,16 @@ std::string without_marks(std::string text, std::int64_t& changed) {
     return text;
 }
 
+// The text without what stands between title and body there; counts when it was in it.
+std::string without_separators(std::string text, std::int64_t& changed) {
+    constexpr std::string_view kSeparator = "/SEP/";
+    bool any = false;
+    for (std::size_t at = 0; (at = text.find(kSeparator, at)) != text.npos; any = true)
+        text.replace(at, kSeparator.size(), " ");
+    changed += any;
+    return text;
+}
+
 // The folder holds nothing but what a data set consists of: it may be replaced as a whole.
 bool is_data_set_only(const fs::path& folder) {
     static constexpr std::string_view kBeginnings[] = {"trn", "tst",  "train", "test",         "X.",
@@ -142,6 +152,7 @@ class Converter {
                                          counted(result_.changed_texts, "text"),
                                          to_ == DataFormat::kCsv   ? "carriage returns"
                                          : to_ == DataFormat::kTsv ? "line ends or tabs"
+                                         : to_ == DataFormat::kRaw ? "line ends or /SEP/"
                                                                    : "line ends",
                                          to));
         if (result_.marked_texts > 0)
@@ -261,7 +272,7 @@ class Converter {
             case DataFormat::kRaw: {
                 OutputFile texts = file(training + "_raw_texts.txt"), labels = file(training + "_labels.txt");
                 each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
-                    texts.write(line(text) + "\n");
+                    texts.write(without_separators(line(text), result_.changed_texts) + "\n");
                     labels.write(joined_names(ids, " ") + "\n");
                 });
                 texts.close();

@@ -10,6 +10,7 @@
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "io/line_reader.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 namespace {
@@ -84,8 +85,8 @@ std::vector<std::int64_t> read_label_list(const std::filesystem::path& file,
         throw DataError(file.string() + ": no such file; labels are given in a file, one on each line");
     Entries wanted;
     LineReader reader(file);
-    while (const auto line = reader.next_line())
-        if (!line->empty()) wanted.try_emplace(std::string(*line), Wanted{reader.line_number()});
+    while (const auto line = reader.next_line())  // in Latin-1 too: what is misread is no label of the run
+        if (!line->empty()) wanted.try_emplace(utf8_of_latin1(*line), Wanted{reader.line_number()});
     const auto where = [&](std::int64_t line) { return fmt::format("{}:{}", file.string(), line); };
     return find(std::move(wanted), file.string(), where, names, labels);
 }

@@ -21,6 +21,8 @@
 #include "revise/new_rows.h"
 #include "run/run_data.h"
 #include "run/run_folder.h"
+#include "sources/detect.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 namespace {
@@ -31,13 +33,17 @@ struct NewLabel {
 };
 
 // Whether a file is one of texts with their labels: by its name, or by one of its lines.
-bool is_data(std::string_view file, std::string_view line) {
-    return file.ends_with(".csv") || file.ends_with(".jsonl") || file.ends_with(".json") ||
-           line.starts_with("__label__") || (line.starts_with('{') && line.ends_with('}'));
+bool is_data(const std::string& file, std::string_view line) {
+    const std::string name = plain_name(file);
+    return name.ends_with(".csv") || name.ends_with(".jsonl") || name.ends_with(".json") ||
+           name.ends_with(".ndjson") || line.starts_with("__label__") ||
+           (line.starts_with('{') && line.ends_with('}'));
 }
 
-std::vector<NewLabel> read_new_labels(const std::string& file) {
+std::vector<NewLabel> read_new_labels(const std::string& file, Encoding encoding) {
     std::vector<NewLabel> labels;
+    std::string storage;
+    ImportCounts counts;
     LineReader reader(file);
     while (const auto line = reader.next_line()) {
         if (line->empty()) continue;
@@ -47,12 +53,12 @@ std::vector<NewLabel> read_new_labels(const std::string& file) {
                 "it), found '{}', as data has it; give texts with their labels as --data {}, and "
                 "names in a file that ends in .txt",
                 quoted(*line), file));
-        if (find_invalid_utf8(*line) != std::string_view::npos)
-            reader.fail(fmt::format("expected UTF-8, found '{}'", quoted(*line)));
-        const std::size_t tab = line->find('\t');
-        const std::string name(line->substr(0, tab));
+        const std::string_view words =
+            valid_utf8({*line, reader.line_number(), reader.name()}, encoding, storage, counts);
+        const std::size_t tab = words.find('\t');
+        const std::string name(words.substr(0, tab));
         if (name.empty()) reader.fail("expected a name, or a name, a tab and a text; found no name");
-        labels.push_back({name, tab == std::string_view::npos ? name : std::string(line->substr(tab + 1)),
+        labels.push_back({name, tab == std::string_view::npos ? name : std::string(words.substr(tab + 1)),
                           reader.line_number()});
     }
     if (labels.empty()) throw DataError(fmt::format("{}: expected new labels, found none", file));
@@ -215,7 +221,7 @@ LabelChange add_labels(const Context& given_context, const std::string& run, con
                             config.data));
     }
     const std::vector<NewLabel> labels =
-        only_new(file.empty() ? labels_of(*dataset) : read_new_labels(file), known, file);
+        only_new(file.empty() ? labels_of(*dataset) : read_new_labels(file, encoding_of(given)), known, file);
     if (labels.empty()) throw DataError(fmt::format("{}: expected new labels, found none", config.data));
 
     LabelChange change;

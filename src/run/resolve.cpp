@@ -8,6 +8,7 @@
 #include "config/encoder_folder.h"
 #include "config/resolve.h"
 #include "config/views.h"
+#include "data/kept_input.h"
 #include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "elmo/plan.h"
@@ -154,7 +155,8 @@ Config resolve_without_data(const Context& context, const Config& config) {
     return with_precision(context, known, head_known ? known.labels * spec_without_data(known).width : 0);
 }
 
-Config resolve_training(const Context& context, const Config& given) {
+Config resolve_training(const Context& context, const Config& call) {
+    const Config given = with_kept_input(context, call);
     const auto resolve = [&](const Config& config, const Checkpoint* checkpoint) {
         if (checkpoint == nullptr && config.data.empty() && config.init.empty())
             return resolve_without_data(context, config);

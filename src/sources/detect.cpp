@@ -25,6 +25,19 @@ std::size_t digits(std::string_view text) {
     return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
 }
 
+// Whether the first line of a file is the header of a table whose labels are marked as those of fastText:
+// what separates its columns stands in a marked word of the row too.
+bool heads_marked_rows(std::string_view header, std::string_view row) {
+    for (const char delimiter : {',', ';', '\t', '|'})
+        for (std::string_view rest = row;
+             rest.starts_with("__label__") && header.find(delimiter) != header.npos;) {
+            const std::size_t end = std::min(rest.find(' '), rest.size());
+            if (rest.substr(0, end).find(delimiter) != rest.npos) return true;
+            rest.remove_prefix(std::min(end + 1, rest.size()));
+        }
+    return false;
+}
+
 }  // namespace
 
 std::string plain_name(const std::filesystem::path& file) {
@@ -70,7 +83,7 @@ bool is_sparse_row(std::string_view line) {
 
 std::optional<DataFormat> labelled_lines(const std::filesystem::path& file) {
     LineReader reader(file);
-    int rows = 0, sparse = 0, labelled = 0, marked = 0;
+    int rows = 0, sparse = 0, bare = 0, labelled = 0, marked = 0;
     bool header = false;
     while (rows < kLines) {
         const auto line = reader.next_line();
@@ -82,6 +95,8 @@ std::optional<DataFormat> labelled_lines(const std::filesystem::path& file) {
         }
         ++rows;
         marked += line->starts_with("__label__");
+        // A row may have no features, or nothing.
+        if (header && line->find_first_not_of("0123456789, \t") == line->npos) ++bare;
         if (!is_sparse_row(*line)) continue;
         ++sparse;
         const std::string_view first = line->substr(0, line->find_first_of(" \t"));
@@ -90,7 +105,7 @@ std::optional<DataFormat> labelled_lines(const std::filesystem::path& file) {
     // The first row may be one without labels.
     if (rows > 0 && 2 * marked >= rows) return DataFormat::kFastText;
     // Times of day look like features: a header or labels make it certain.
-    if (rows > 0 && sparse == rows && (header || labelled > 0)) return DataFormat::kSparse;
+    if (sparse > 0 && sparse + bare == rows && (header || labelled > 0)) return DataFormat::kSparse;
     return std::nullopt;
 }
 
@@ -99,7 +114,7 @@ DataFormat detect_format(const std::filesystem::path& file) {
     LineReader reader(file);
     const std::string name = plain_name(file);
     const bool named_csv = name.ends_with(".csv"), named_tsv = name.ends_with(".tsv");
-    int rows = 0, sparse = 0, tabs = 0, marked = 0;
+    int rows = 0, sparse = 0, tabs = 0, marked = 0, below_header = 0;
     std::string first;
     while (rows < kLines) {
         const auto line = reader.next_line();
@@ -114,6 +129,7 @@ DataFormat detect_format(const std::filesystem::path& file) {
         // A text of a table may begin with a brace.
         if (rows == 1 && line->starts_with(named_csv || named_tsv ? "{\"" : "{")) return DataFormat::kJsonl;
         marked += line->starts_with("__label__");
+        below_header += heads_marked_rows(first, *line);
         sparse += is_sparse_row(*line);
         tabs += line->find('\t') != line->npos;
     }
@@ -121,7 +137,9 @@ DataFormat detect_format(const std::filesystem::path& file) {
         throw DataError(fmt::format("{}: expected rows, found {}", file.string(),
                                     reader.line_number() == 0 ? "an empty file" : "only empty lines"));
     if (sparse == rows) return DataFormat::kSparse;
-    if (2 * marked >= rows) return DataFormat::kFastText;  // one may be a text of a table
+    const bool of_table =
+        (named_csv || named_tsv) && !first.starts_with("__label__") && below_header == marked;
+    if (2 * marked >= rows && !of_table) return DataFormat::kFastText;  // one may be a text of a table
     if (named_csv || named_tsv || name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
         name.ends_with(".json")) {
         // A tab in every line is not a CSV, whatever the name. Otherwise the name decides if the content does

@@ -11,6 +11,7 @@
 #include "config/views.h"
 #include "elmo/error.h"
 #include "formats/zip_file.h"
+#include "io/byte_source.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -92,12 +93,12 @@ bool has_ending(const fs::path& folder, std::string_view ending) {
     return false;
 }
 
-void refuse_foreign_bytes(std::string_view first, const fs::path& file) {
+void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool packed) {
     // What has no name has to be saved first.
-    const bool named = file != kStandardInput;
+    const bool named = file != kStandardInput && !packed;
     const bool plain = named && name_in_command(file.string(), "") == file.string();
     const fs::path name = named ? file : fs::path("FILE");
-    const std::string save = named ? "" : "save it as FILE and ";
+    const std::string save = named ? "" : packed ? "unpack it to FILE and " : "save it as FILE and ";
     for (const Kind& kind : kKinds) {
         if (!first.starts_with(kind.magic)) continue;
         // Words may begin as a short magic number does: a line of text has no zero and no high bytes.
@@ -112,9 +113,10 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file) {
     }
     if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
         refuse(file.string() + ":1", "UTF-16",
-               fmt::format("it looks like UTF-16: convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 {} > "
+               fmt::format("it looks like UTF-16: {}convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 {} > "
                            "{}",
-                           plain ? "'" + file.string() + "'" : "FILE", plain ? "FILE" : "TEXT"));
+                           packed ? save : "", plain ? "'" + file.string() + "'" : "FILE",
+                           plain ? "FILE" : "TEXT"));
 }
 
 }  // namespace
@@ -128,7 +130,8 @@ std::string name_in_command(const std::string& name, const char* instead) {
 }
 
 void refuse_foreign_line(std::string_view line, const fs::path& file) {
-    refuse_foreign_bytes(line, file);
+    const std::string name = file.filename().string();
+    refuse_foreign_bytes(line, file, without_packed_ending(name) != name);
     if (line.size() > 262 && line.substr(257).starts_with("ustar"))
         refuse(file, "a tar archive", "unpack it and name the file or its folder");
     if (line.find('\0') != line.npos)
@@ -144,7 +147,7 @@ void refuse_foreign_file(const fs::path& file) {
     in.read(first.data(), static_cast<std::streamsize>(first.size()));
     first.resize(static_cast<std::size_t>(in.gcount()));
     if (first.starts_with("PK\x03\x04")) return refuse_zip(file);
-    refuse_foreign_bytes(first, file);
+    refuse_foreign_bytes(first, file, false);
 }
 
 bool is_foreign_file(const fs::path& file) {

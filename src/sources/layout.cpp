@@ -132,7 +132,7 @@ fs::path test_beside(const fs::path& file) {
 // The file that would be the test file if it were in the format of the training file; "" when there is none.
 fs::path test_in_other_format(const fs::path& train) {
     const fs::path name = without_packed_ending(train.string());
-    for (const char* ending : {".csv", ".tsv", ".jsonl"})
+    for (const char* ending : {".csv", ".tsv", ".jsonl", ".json", ".ndjson", ".txt"})
         if (fs::path other = name; other.replace_extension(ending) != name &&
                                    find_file(other.parent_path(), {other.filename().string()})
                                        .empty())  // whose test file it would be
@@ -378,8 +378,12 @@ void find_json_files(const ReadOptions& reading, Layout& layout) {
     // others.
     const auto is_there = [&](const std::string& key) {
         RecordReader records(train.empty() ? test : train, Framing::kObjects);
-        const auto first = records.next();
-        return first && JsonRows().has(*first, key);
+        auto first = records.next();
+        if (!first) return false;
+        std::string storage;
+        ImportCounts counts;
+        first->bytes = valid_utf8(*first, {layout.table.latin1, true}, storage, counts);
+        return JsonRows().has(*first, key);
     };
     if (reading.text_column_open || (reading.text_column_of_run && !is_there(layout.text_columns[0]))) {
         layout.text_columns = {"title"};
@@ -418,24 +422,41 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
         if (layout.splits_by_hash()) layout.test = layout.train;
         if (const fs::path other = test_in_other_format(train); !other.empty())
             layout.warnings.push_back(fmt::format(
-                "{}: it is left out, as {} has another format; convert one of them with 'elmo data convert', "
-                "or score it with 'elmo eval RUN {}'",
+                "{}: it is left out, as the name of {} ends otherwise; give both the same ending (in another "
+                "format, convert one of them with 'elmo data convert'), or score it with 'elmo eval RUN {}'",
                 other.string(), train.filename().string(), other.string()));
     }
 }
 
 void note_unused_share(const ReadOptions& reading, Layout& layout) {
     const fs::path &train = layout.train.text, &test = layout.test.text;
-    if (is_one_file(layout.format) && !test.empty() && test != train && reading.test_share_given &&
-        reading.test_share > 0)
+    if (!test.empty() && test != train && reading.test_share_given && reading.test_share > 0)
         layout.notes.push_back(fmt::format(
-            "{} holds the test rows: --test-share {} has no part in this; to hold rows out of {}, move that "
-            "file elsewhere",
-            test.string(), reading.test_share, train.filename().string()));
+            "{} holds the test rows: --test-share {} has no part in this{}", test.string(),
+            reading.test_share,
+            is_one_file(layout.format)
+                ? fmt::format("; to hold rows out of {}, move that file elsewhere", train.filename().string())
+                : std::string()));
 }
 
 bool is_table(DataFormat format) {
     return format == DataFormat::kTsv || format == DataFormat::kCsv;
+}
+
+// What the call says of a writing that the format does not have.
+void note_unused_writing(const ReadOptions& reading, Layout& layout) {
+    const auto note = [&](bool given, const char* key, const char* what) {
+        if (given)
+            layout.notes.push_back(fmt::format("{} has no effect: {} was found to be of the format {}, {}",
+                                               flag_of(key), layout.data_name, name_of(layout.format), what));
+    };
+    const bool table = is_table(layout.format), columns_of_labels = layout.label_column.ends_with('*');
+    const bool fields = (table && !columns_of_labels) || layout.format == DataFormat::kJsonl ||
+                        layout.format == DataFormat::kRaw;
+    note(reading.delimiter_given && !table, "delimiter", "which has no columns");
+    note(reading.quotes_given && !table, "quotes", "which has no columns");
+    note(layout.cells.given && !fields, "label_separator",
+         table ? "with a column per label" : "whose labels are not in a field");
 }
 
 // DataError for validation rows that would be read as what they are not: JSON lines as texts without labels,
@@ -564,6 +585,7 @@ Layout find_layout(const ReadOptions& reading) {
     refuse_same_column(layout);
     refuse_columns_in_one_object(layout);
     note_unused_share(reading, layout);
+    note_unused_writing(reading, layout);
     return layout;
 }
 

@@ -42,7 +42,8 @@ std::optional<DataFormat> table_lines(const std::string& path, const ReadOptions
     const std::vector<std::string> wanted = split_columns(reading.text_column);
     // Most texts are none, and a quote in the first of them may be shut far away.
     LineReader lines(path);
-    const auto first = lines.next_line();
+    auto first = lines.next_line();
+    if (first && is_separator_line(*first)) first = lines.next_line();
     const auto is_in_first = [&](const std::string& name) { return first->find(name) != first->npos; };
     if (!first || (given.empty() && !std::ranges::all_of(wanted, is_in_first))) return std::nullopt;
     for (const DataFormat format : {DataFormat::kTsv, DataFormat::kCsv}) {
@@ -54,8 +55,8 @@ std::optional<DataFormat> table_lines(const std::string& path, const ReadOptions
             };
             // Names of a run may be for another file, and texts have commas.
             const bool counts = !reading.columns_of_run || shape.delimiter == '\t' || shape.delimiter == '|';
-            const bool named = given.empty() ? std::ranges::all_of(wanted, is_there)
-                                             : counts && given.size() == shape.names.size();
+            const bool named = std::ranges::all_of(wanted, is_there) ||
+                               (!given.empty() && counts && given.size() == shape.names.size());
             if (!named) continue;
             const SampleRows rows = sample_rows(path, shape, kRows);
             const bool enough = !rows.empty() || (!given.empty() && !reading.columns_of_run);
@@ -166,10 +167,12 @@ struct TextReader::Impl {
     bool refuses_header = false;  // of a table, in the first line
     Form form = Form::kUndecided;
     std::vector<std::string> keys;
-    bool keys_open = false;  // nobody gave them for this input: what its first object has counts
-    std::string own_key;     // of the format, "" where it has none
-    bool begun = false;      // next() was called
-    std::string detected;    // by the last call of it, or while the file was opened
+    bool keys_open = false;        // nobody gave them for this input: what its first object has counts
+    std::string own_key;           // of the format, "" where it has none
+    bool has_marks = false;        // kRows of fastText
+    std::int64_t empty_lines = 0;  // before the held one: at the end of rows they are none
+    bool begun = false;            // next() was called
+    std::string detected;          // by the last call of it, or while the file was opened
     std::string id_key;
     bool needs_id;
     std::vector<std::string> named;  // the run's columns of a table without a header
@@ -250,6 +253,7 @@ struct TextReader::Impl {
                 return;
             case DataFormat::kFastText:
                 parser = open_fasttext(path)->parser();
+                has_marks = true;
                 return;
             default:
                 parser = std::make_unique<FeatureLines>();
@@ -303,12 +307,19 @@ struct TextReader::Impl {
             if (record.bytes.starts_with("__label__")) {
                 form = Form::kRows;
                 parser = open_fasttext({})->parser();
+                has_marks = true;
             }
             if (form == Form::kText && refuses_header && !named.empty()) look_for_columns(record);
             if (form == Form::kText && refuses_header && !keys.empty() && is_header(record, keys))
                 fail(record, "lines of text, or JSON lines",
                      fmt::format("the header of a table: '{}'", quoted(record.bytes)),
                      fmt::format("{}, or give --input text to answer line by line", kReadTwice));
+            if (form == Form::kText && named.empty() && std::ranges::count(record.bytes, '\t') == 1)
+                note(
+                    fmt::format("{}: answered line by line, its tab and what follows too; {}give --format "
+                                "tsv to answer the texts before "
+                                "tabs, or --input text if lines are texts",
+                                record.file, is_pipe ? "save it to a file and " : ""));
         }
         if (form != Form::kJson && !columns_flag.empty() && is_pipe)
             fail(record, fmt::format("JSON lines, as {} asks for", columns_flag),
@@ -343,12 +354,27 @@ struct TextReader::Impl {
             if (record) text = text_of(*record);
             return record.has_value();
         }
+        if (empty_lines > 0) {
+            text = text_of({"", lines->line_number() - empty_lines--, lines->name()});
+            return true;
+        }
         if (held) {
-            text = text_of({*held, lines->line_number(), lines->name()});
-            held.reset();
+            std::string line = *std::exchange(held, std::nullopt);
+            line.reserve(line.size() + LineReader::kPadding);
+            text = text_of({line, lines->line_number(), lines->name()});
             return true;
         }
         auto line = lines->next_line();
+        if (line && line->empty() && (form == Form::kJson || has_marks)) {
+            do {
+                ++empty_lines;
+                line = lines->next_line();
+            } while (line && line->empty());
+            if (!line) empty_lines = 0;
+            if (!line) return false;
+            held = *line;
+            return next(text);
+        }
         if (line && refuses_foreign) refuse_foreign_line(*line, lines->name());
         refuses_foreign = false;
         if (line && may_have_header && is_sparse_header(*line)) line = lines->next_line();

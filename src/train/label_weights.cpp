@@ -13,6 +13,7 @@
 #include "rank/label_list.h"
 #include "rank/scoring.h"
 #include "run/choices.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 namespace {
@@ -43,8 +44,8 @@ void multiply_by_file(const std::string& file, const LabelTable& labels, std::ve
     while (const auto line = reader.next_line()) {
         if (line->empty()) continue;
         const std::size_t tab = line->rfind('\t');
-        const std::string_view label = line->substr(0, tab),
-                               number = tab == line->npos ? std::string_view() : line->substr(tab + 1);
+        const std::string label = utf8_of_latin1(line->substr(0, tab));  // those of UTF-8 stay
+        const std::string_view number = tab == line->npos ? std::string_view() : line->substr(tab + 1);
         double weight = 0;
         if (!parse(number, weight) || !(weight > 0 && weight <= kLargestWeight))
             reader.fail(fmt::format("expected label<TAB>weight with a weight above 0, at most {}, found '{}'",

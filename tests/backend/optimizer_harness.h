@@ -64,11 +64,13 @@ struct AdamWBounds {
 // Update 3 of a state, with rows [0, 4) and the others by themselves, as ranks update them.
 template <class State>
 void update_by_parts(Backend& tested, State& state, const Tensor& grad) {
-    for (const auto& [first, last] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, grad.rows()}}) {
+    // Named, as Clang 14 does not capture structured bindings.
+    for (const auto& rows : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, grad.rows()}}) {
         AdamWUpdate part = op_of(state, grad, 3);
-        visit_views(
-            part, [&](auto&... views) { ((views = views.empty() ? views : views.slice(first, last)), ...); });
-        part.first_row = first;
+        visit_views(part, [&](auto&... views) {
+            ((views = views.empty() ? views : views.slice(rows.first, rows.second)), ...);
+        });
+        part.first_row = rows.first;
         tested.adamw({&part, 1});
     }
 }

@@ -159,7 +159,7 @@ TEST(BadData, PlainFiles) {
     expect_refused(folder, "b.jsonl", {"b.jsonl:2", "labels"});
     folder.write("c.jsonl", "{\"text\": \"a\", \"labels\": [\"x\"]}\n{\"text\": \n");
     expect_refused(folder, "c.jsonl", {"c.jsonl:2"});
-    folder.write("d.csv", "title,tags\na,b\n");
+    folder.write("d.csv", "words,tags\na,b\n");
     expect_refused(folder, "d.csv", {"d.csv", "text"});
     folder.write("e.csv", "text,labels\n\"never closed,b\n");
     expect_refused(folder, "e.csv", {"e.csv:2"});

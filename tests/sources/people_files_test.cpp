@@ -673,6 +673,39 @@ TEST_F(PeopleFiles, RowsOfUtf8AreReadSoBesideLatin1) {
     EXPECT_EQ(said("latin.csv", {{"encoding", "latin-1"}}), Strings());
 }
 
+// What is guessed is guessed from characters, not from bytes.
+TEST_F(PeopleFiles, JsonLinesInLatin1AreGuessedAsThoseOfUtf8) {
+    std::string bars, lists;
+    for (const char* labels : {"a|b", "b|c", "a|c"}) {
+        bars += fmt::format("{{\"content\": \"caf\xe9\", \"tags\": \"{}\"}}\n", labels);
+        lists +=
+            fmt::format("{{\"text\": \"caf\xe9\", \"labels\": \"['{}', '{}']\"}}\n", labels[0], labels[2]);
+    }
+    const Strings expected = {"caf\u00e9 -> | a | b", "caf\u00e9 -> | b | c", "caf\u00e9 -> | a | c"};
+    write("bars.jsonl", bars);
+    EXPECT_EQ(rows("bars.jsonl", {{"encoding", "latin-1"}}), expected);
+    write("lists.jsonl", lists);
+    EXPECT_EQ(rows("lists.jsonl", {{"encoding", "latin-1"}}), expected);
+}
+
+TEST_F(PeopleFiles, TablesWhoseLabelsAreMarkedAsThoseOfFastText) {
+    const std::string marked = "__label__a,one two\n__label__b,three\n__label__a __label__b,four five\n";
+    write("table.csv", "labels,text\n" + marked);
+    EXPECT_EQ(rows("table.csv")[1], "three -> | __label__b");
+    write("rows.csv", "labels one text\n__label__a two\n__label__b three\n");
+    EXPECT_EQ(rows("rows.csv")[1], "two -> | a");
+}
+
+// A test file may have the header that the training file lacks.
+TEST_F(PeopleFiles, ATestFileWithTheNamesOfColumnsAsItsHeader) {
+    write("x_train.csv", "1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
+    write("x_test.csv", "id,text,labels\n4,four,a\n5,five,b\n");
+    const Dataset data =
+        Dataset::open_labels(quiet(), options("x_train.csv", {{"columns", "id,text,labels"}}));
+    EXPECT_EQ(data.train().rows(), 3);
+    EXPECT_EQ(data.test().rows(), 2);
+}
+
 TEST_F(PeopleFiles, BlanksAroundLabelsOfJsonListsDoNotCount) {
     write("a.jsonl",
           "{\"text\": \"one\", \"labels\": [\"a \", \" b\"]}\n{\"text\": \"two\", \"labels\": "

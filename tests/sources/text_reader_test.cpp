@@ -53,6 +53,40 @@ TEST_F(TextReaderTest, LinesStandAsTheyAreEmptyOnesToo) {
     EXPECT_EQ(all(file("empty.txt", "")), Texts{});
 }
 
+// As the rows of training data, whose empty lines at the end are none.
+TEST_F(TextReaderTest, EmptyLinesAtTheEndOfRowsAreNoTexts) {
+    EXPECT_EQ(all(file("a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n\n\n")), (Texts{"one", "two"}));
+    EXPECT_EQ(all(file("a", "{\"text\": \"one\"}\n\n")), (Texts{"one"}));
+    EXPECT_NE(error(file("b.jsonl", "{\"text\": \"one\"}\n\n\n{\"text\": \"two\"}\n")).find("b.jsonl:2: "),
+              std::string::npos);
+    EXPECT_EQ(all(file("a.txt", "__label__a one\n\n__label__b two\n\n")), (Texts{"one", "", "two"}));
+}
+
+// Sparse rows may have no features, or no labels either.
+TEST_F(TextReaderTest, RowsWithoutFeaturesAreSparseToo) {
+    EXPECT_EQ(all(file("a.txt", "3 100 10\n3,5\n1 4:1\n\n")).size(), 3U);
+}
+
+TEST_F(TextReaderTest, LinesWithATabAreAnsweredWholeWithALineThatSaysSo) {
+    const auto path = file("a.txt", "one\tx\ntwo\ty\n");
+    TextReader reader(path.string(), {});
+    EXPECT_EQ(reader.next(2), (Texts{"one\tx", "two\ty"}));
+    EXPECT_NE(reader.detected().find("--format tsv"), std::string::npos) << reader.detected();
+    Config config;
+    config.format = "tsv";
+    mark_option(config, "format", Origin::kGiven, "");
+    EXPECT_EQ(all(path, config), (Texts{"one", "two"}));
+}
+
+// The run was trained on a table without a header; this one has it, and another name.
+TEST_F(TextReaderTest, AHeaderThatIsTheColumnsOfTheRun) {
+    Config config;
+    config.columns = "id,text,labels";
+    mark_option(config, "columns", Origin::kRun, "the run's recipe");
+    EXPECT_EQ(all(file("a.txt", "id,text,labels\n1,one,a\n2,two,b\n"), config), (Texts{"one", "two"}));
+    EXPECT_EQ(all(file("b.txt", "sep=;\nid;text;labels\n1;one;a\n"), config), (Texts{"one"}));
+}
+
 TEST_F(TextReaderTest, LinesOfUtf8AreReadSoBesideLatin1) {
     Config config;
     config.encoding = "latin-1";

@@ -175,15 +175,19 @@ bool settle_table_columns(const Layout& layout, Columns& columns) {
     return false;
 }
 
-// Up to kRows records of a file of JSON lines.
+// Up to kRows records of a file of JSON lines, as UTF-8: what is none is refused by the import.
 template <class Visit>
-void visit_json(const std::filesystem::path& file, const Visit& visit) {
+void visit_json(const Layout& layout, const std::filesystem::path& file, const Visit& visit) {
     RecordReader reader(file, Framing::kObjects);
     std::size_t bytes = 0;
+    std::string storage;
+    ImportCounts counts;
     for (std::size_t i = 0; i < kRows && bytes < kBytes; ++i) {
-        const auto record = reader.next();
-        if (!record || !visit(*record)) return;
+        auto record = reader.next();
+        if (!record) return;
         bytes += record->bytes.size();
+        record->bytes = valid_utf8(*record, {layout.table.latin1, true}, storage, counts);
+        if (!visit(*record)) return;
     }
 }
 
@@ -192,7 +196,7 @@ void settle_json_columns(const Layout& layout, Columns& columns) {
     std::vector<std::string> names;
     bool text_there = !columns.text_open, labels_there = !columns.labels_open || layout.label_column.empty();
     std::size_t rows = 0;
-    visit_json(layout.train.text, [&](const Record& record) {
+    visit_json(layout, layout.train.text, [&](const Record& record) {
         if (rows++ == 0) names = json.keys(record);
         text_there = text_there || json.has(record, layout.text_columns[0]);
         labels_there = labels_there || json.has(record, layout.label_column);
@@ -206,7 +210,7 @@ std::vector<std::string> label_fields(const Layout& layout, const std::filesyste
     std::vector<std::string> fields;
     if (layout.format == DataFormat::kJsonl) {
         JsonRows json;
-        visit_json(file, [&](const Record& record) {
+        visit_json(layout, file, [&](const Record& record) {
             fields.push_back(json.string_at(record, layout.label_column));
             return true;
         });
@@ -331,7 +335,7 @@ bool lacks_labels(const Layout& layout, const std::filesystem::path& file) {
         std::set<std::string> keys;
         std::size_t rows = 0;
         text = labels = false;
-        visit_json(of, [&](const Record& record) {
+        visit_json(layout, of, [&](const Record& record) {
             for (std::string& key : json.keys(record)) keys.insert(std::move(key));
             text = text || json.has(record, layout.text_columns[0]);
             labels = labels || json.has(record, layout.label_column);
@@ -480,7 +484,7 @@ std::vector<std::string> missing_text_keys(const Layout& layout) {
     missing.assign(layout.text_columns.begin() + 1, layout.text_columns.end());
     if (missing.empty()) return missing;
     JsonRows json;
-    visit_json(layout.train.text, [&](const Record& record) {
+    visit_json(layout, layout.train.text, [&](const Record& record) {
         if (paths.empty()) paths = json.paths(record);
         std::erase_if(missing, [&](const std::string& key) { return json.has(record, key); });
         return !missing.empty();
@@ -517,7 +521,7 @@ void refuse_columns_in_one_object(const Layout& layout) {
     JsonRows json;
     int records = 0;
     bool columns = false;
-    visit_json(layout.train.text, [&](const Record& record) {
+    visit_json(layout, layout.train.text, [&](const Record& record) {
         if (++records == 1)
             columns = json.holds_columns(record, layout.text_columns.front(), layout.label_column);
         return columns && records == 1;

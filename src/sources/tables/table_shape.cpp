@@ -231,9 +231,11 @@ TableShape shape_without_header(const std::filesystem::path& file, const Layout&
     std::optional<TableShape> found;
     for (TableShape shape : shapes) {
         if (shape.names.size() != names.size()) continue;
-        shape.names = names;
-        --shape.records_before_rows;
-        shape.has_header = false;
+        if (shape.names != names) {  // else this file has a header beside one that has none
+            shape.names = names;
+            --shape.records_before_rows;
+            shape.has_header = false;
+        }
         // A comma inside of a text may make as many fields as a semicolon, but not in every row.
         const SampleRows rows = sample_rows(file, shape, kLookedAt);
         const bool fits = std::all_of(rows.begin(), rows.end(),
@@ -316,6 +318,10 @@ SampleRows sample_rows(const std::filesystem::path& file, const TableShape& shap
     return rows;
 }
 
+bool is_separator_line(std::string_view line) {
+    return line.size() == 5 && line.starts_with("sep=");
+}
+
 std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const Layout& layout) {
     const bool tsv = layout.format == DataFormat::kTsv;
     std::string delimiters = tsv ? "\t,;|" : ",;\t|";
@@ -323,7 +329,7 @@ std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const
     shape.allow_stray_quotes = layout.table.allow_stray_quotes;
     shape.quotes = layout.table.quotes != QuoteChoice::kNone;
     RecordReader lines(file, Framing::kLines);
-    if (const auto line = lines.next(); line && line->bytes.size() == 5 && line->bytes.starts_with("sep=")) {
+    if (const auto line = lines.next(); line && is_separator_line(line->bytes)) {
         delimiters = line->bytes[4];  // as Excel writes it
         shape.records_before_rows = 1;
     }

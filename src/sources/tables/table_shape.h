@@ -53,6 +53,9 @@ bool has_named_columns(const Layout& layout);
 // Names of the columns of 0 and 1 that are a file's labels; none where labels are written otherwise.
 std::vector<std::string> flag_names(const std::filesystem::path& file, const Layout& layout);
 
+// "sep=;", with which Excel's tables may begin.
+bool is_separator_line(std::string_view line);
+
 // Shapes without columns for each delimiter that the layout leaves open, the format's own first.
 std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const Layout& layout);
 
