@@ -218,26 +218,6 @@ void import_other(const Context& context, const ReadOptions& reading, const Layo
 
 }  // namespace
 
-std::vector<SplitName> splits_in_order(const Context& context, const ReadOptions& reading,
-                                       const Layout& layout) {
-    using Splits = std::vector<SplitName>;
-    Splits all;
-    const auto source = open_named_labels(layout.train.labels, layout);
-    const auto reader = source->open();
-    for_each_block<Splits>(
-        context, *reader,
-        [&](const RecordBlock& records, Splits& splits) {
-            splits.clear();
-            ImportCounts ignored;
-            visit_rows(records, *source, reading, ignored,
-                       [&](const Record&, std::string_view text, const std::vector<std::string>&) {
-                           splits.push_back(split_of_text(text, layout.test_share));
-                       });
-        },
-        [&](const Splits& splits, std::int64_t) { all.insert(all.end(), splits.begin(), splits.end()); });
-    return all;
-}
-
 void open_named_label_cache(const Context& context, const ReadOptions& reading, const Layout& layout,
                             const fs::path& folder, LabelCache& cache) {
     const auto key_with = [&](const Layout& of_file, const std::string& part) {

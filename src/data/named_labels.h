@@ -13,9 +13,6 @@ namespace elmo {
 
 // Which split a row of a file that holds both belongs to.
 SplitName split_of_text(std::string_view text, const HashedShare& test_share);
-// The same of every row of the training file, in its order.
-std::vector<SplitName> splits_in_order(const Context& context, const ReadOptions& reading,
-                                       const Layout& layout);
 // What to say of a file none of whose rows train.
 std::string all_rows_are_test(const Layout& layout);
 // For a cache key.

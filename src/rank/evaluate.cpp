@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <optional>
 
 #include "base/parallel.h"
@@ -80,18 +79,6 @@ void name_rows(const RowsName& rows, Evaluation& e) {
     if (!rows.split.empty()) e.split = rows.split;
 }
 
-bool has_all_rows_in_one_file(const Config& config) {
-    return config.split == "all" && files_with_nothing_held_out(config).test.labels.empty();
-}
-
-// Training and test rows of one file are stored in its order, as those of others are; none where predictions
-// are stored as they are scored.
-std::vector<SplitName> stored_order(const Context& context, const Config& config) {
-    if (config.split != "all") return {};
-    const Layout layout = find_layout(config);
-    return layout.splits_by_hash() ? splits_in_order(context, config, layout) : std::vector<SplitName>();
-}
-
 DetailedEvaluation evaluate_predictions(const Context& context, const Config& given, const RowsName& rows) {
     require_predictions(given.predictions);
     const auto threshold = scoring_threshold(given);
@@ -107,7 +94,7 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
             "apart "
             "where it was trained so");
     const auto parts = choose_rows(config, dataset);
-    const bool counts_scored = has_all_rows_in_one_file(config);
+    const bool counts_scored = config.split == "all" && !dataset.test().present;
     if (counts_scored)
         context.warning(fmt::format(
             "{}: propensities, head and tail are counted on the scored rows, as no others are there: give "
@@ -122,27 +109,26 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
     std::vector<std::int64_t> drop;
     DetailedEvaluation result;
     const auto start = std::chrono::steady_clock::now();
-    const std::vector<SplitName> order = stored_order(context, config);
     auto part = parts.begin();
-    std::map<SplitName, std::size_t> taken;  // of each part
-    read_predictions(
-        config.predictions, num_rows, dataset.num_labels(),
-        [&](std::int64_t line, std::vector<ScoredLabel>& ranked) {
-            if (!order.empty())
-                part = std::ranges::find(parts, order[static_cast<std::size_t>(line)], &ScoredRows::name);
-            else if (taken[part->name] == part->rows.size())
-                ++part;
-            const Split& split = *part->split;
-            const std::int64_t row = part->rows[taken[part->name]++];
-            if (split.filter.rows() > 0) {
-                const auto pairs = split.filter.row(row);
-                drop.assign(pairs.begin(), pairs.end());
-                remove_filtered(ranked, std::span<const std::int64_t>(drop),
-                                judge ? static_cast<std::int64_t>(ranked.size()) : scorer.largest_k());
-            }
-            scorer.add(ranked, split.labels.row(row));
-            if (judge) judge->add(part->name, row, ranked, split.labels.row(row));
-        });
+    std::size_t taken = 0;  // of this part
+    read_predictions(config.predictions, num_rows, dataset.num_labels(),
+                     [&](std::int64_t, std::vector<ScoredLabel>& ranked) {
+                         if (taken == part->rows.size()) {
+                             ++part;
+                             taken = 0;
+                         }
+                         const Split& split = *part->split;
+                         const std::int64_t row = part->rows[taken++];
+                         if (split.filter.rows() > 0) {
+                             const auto pairs = split.filter.row(row);
+                             drop.assign(pairs.begin(), pairs.end());
+                             remove_filtered(
+                                 ranked, std::span<const std::int64_t>(drop),
+                                 judge ? static_cast<std::int64_t>(ranked.size()) : scorer.largest_k());
+                         }
+                         scorer.add(ranked, split.labels.row(row));
+                         if (judge) judge->add(part->name, row, ranked, split.labels.row(row));
+                     });
     Evaluation& e = result.evaluation;
     e = scorer.result();
     e.texts_per_second = static_cast<double>(num_rows) /
@@ -174,10 +160,11 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     const RunState& state = scored.checkpoint().state();
     const std::int64_t num_rows = scored.num_rows(), num_labels = scored.num_labels();
     const auto counts = scored.label_counts();
-    if (!scored.matched().empty() && !config.save_predictions.empty())
-        throw ConfigError(
-            "save_predictions: the data's labels are not the run's, so stored numbers would mean others; "
-            "score the run's own data, or write names with 'elmo predict --out'");
+    if (scored.missing_labels() > 0 && !config.save_predictions.empty())
+        throw ConfigError(fmt::format(
+            "save_predictions: labels are stored by their number in the data, which does not have {} of the "
+            "run's {}; score the run's own data, or write names with 'elmo predict --out'",
+            with_commas(scored.missing_labels()), with_commas(state.labels)));
     Scorer scorer(config, parse_ks(config.k), num_labels, counts, state.train_rows,
                   Scorer::Detail::kIntervalsAndGroups, state.labels);
     std::int64_t depth = std::max(scorer.largest_k(), least_depth);
@@ -188,9 +175,8 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     }
     if (config.errors > 0 || !config.per_label.empty()) scored.load_names();
     std::optional<PredictionsWriter> writer;
-    if (!config.save_predictions.empty()) writer.emplace(config.save_predictions, num_rows, state.labels);
-    const std::vector<SplitName> order = writer ? stored_order(context, config) : std::vector<SplitName>();
-    std::map<SplitName, std::vector<std::vector<ScoredLabel>>> waiting;
+    if (!config.save_predictions.empty())
+        writer.emplace(config.save_predictions, num_rows, scored.dataset().num_labels());
     DetailedEvaluation result;
     Hash64 hash;
     const auto start = std::chrono::steady_clock::now();
@@ -200,17 +186,13 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
             scorer.add(ranked, row.truth);
             if (judge) judge->add(row.split, row.row, ranked, row.truth);
             hash_row(hash, row.split, row.row, row.truth.size());
-            const auto best = std::span(ranked).first(
-                std::min(ranked.size(), static_cast<std::size_t>(scorer.largest_k())));
-            if (!order.empty())
-                waiting[row.split].emplace_back(best.begin(), best.end());
-            else if (writer)
-                writer->add(best);
+            if (!writer) return;
+            ranked.resize(std::min(ranked.size(), static_cast<std::size_t>(scorer.largest_k())));
+            for (ScoredLabel& best : ranked) best.label = scored.data_number(best.label);
+            writer->add(ranked);
         },
         judge ? static_cast<std::int64_t>(sizeof(LabelTally)) * num_labels : 0);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    std::map<SplitName, std::size_t> taken;
-    for (const SplitName split : order) writer->add(waiting[split].at(taken[split]++));
     if (writer) writer->commit();
     Evaluation& e = result.evaluation;
     e = scorer.result();
@@ -246,9 +228,7 @@ DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::s
     if (!run.empty() && !config.predictions.empty() && !config.data.empty())
         config = with_scored_split(
             std::move(config), Checkpoint(run, given.checkpoint, Checkpoint::Check::kAllButHead).config());
-    // In the order of the file, as others store them.
-    if (run.empty() && !config.predictions.empty() && !config.data.empty() &&
-        !elmo::given(config, "test_share") && has_all_rows_in_one_file(config))
+    if (run.empty() && !config.predictions.empty() && config.split == "all")
         config = with_all_rows(std::move(config), reason_of(config, "split"));
     check_ready(config);
     const Context context = given_context.with_threads(config.threads);

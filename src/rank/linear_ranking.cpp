@@ -22,6 +22,10 @@ void refuse_other_device(const Config& config) {
                                       config.device));
 }
 
+void warn_of_unused_limit(const Context& context, const Config& config) {
+    if (given(config, "max_memory")) context.warning("max_memory has no effect with a linear model");
+}
+
 void rank_rows(const Context& context, const LinearRanker& ranker, const Split& split,
                std::span<const std::int64_t> rows, std::int64_t k, const std::string& title,
                const TakeRanked& take) {

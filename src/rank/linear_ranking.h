@@ -12,6 +12,9 @@ namespace elmo {
 // ConfigError where a linear model is to work elsewhere than on a CPU.
 void refuse_other_device(const Config& config);
 
+// Says that a limit of memory has no effect where a linear model ranks: it is mapped from its file.
+void warn_of_unused_limit(const Context& context, const Config& config);
+
 void rank_rows(const Context& context, const LinearRanker& ranker, const Split& split,
                std::span<const std::int64_t> rows, std::int64_t k, const std::string& title,
                const TakeRanked& take);

@@ -70,11 +70,22 @@ void TokenizedTexts::append(const TokenizedTexts& more) {
         offsets.push_back(static_cast<std::int32_t>(before) + *offset);
 }
 
+namespace {
+
+// Labels with thresholds of their own are looked for as far down as where nobody says how many to answer.
+Config with_depth_for_cuts(Config config) {
+    if (config.label_thresholds) config.top = std::max(config.top, kMostAnswers);
+    return config;
+}
+
+}  // namespace
+
 struct Predictor::Impl {
     Impl(const Context& context, const std::string& run, const Config& given, const LabelScope& label_scope)
         : checkpoint(run, given.checkpoint,
                      label_scope.chooses() ? Checkpoint::Check::kAllButHead : Checkpoint::Check::kAll),
-          config(with_usual_numbers(resolve_prediction(given))),
+          config(with_depth_for_cuts(with_usual_numbers(resolve_prediction(given)))),
+          most(resolve_prediction(given).top),
           spec(stored_encoder(checkpoint)),
           tokenizer(checkpoint.takes_vectors() ? nullptr : stored_tokenizer(checkpoint.content())),
           takes_features(tokenizer && is_number_tokenizer(*tokenizer)),
@@ -194,6 +205,8 @@ struct Predictor::Impl {
             auto ranked = ranker.rank(stage(inputs, first, count), ranker.most_ranked());
             for (std::size_t i = 0; i < ranked.size(); ++i) {
                 result[first + i] = answer(ranked[i], scope.dropped, config.top, cuts);
+                if (std::ssize(result[first + i]) > most)
+                    result[first + i].resize(static_cast<std::size_t>(most));
                 if (cuts_at_all && !given_top && config.top < scope.answers() &&
                     may_have_more(ranked[i], config.top, platt, cuts))
                     ++cut;
@@ -226,7 +239,7 @@ struct Predictor::Impl {
                 fmt::format("top: expected 1 to {} labels, found {}", config.top, question.top));
         if (question.threshold != -1 && !(question.threshold >= 0 && question.threshold <= 1))
             throw ConfigError(fmt::format("threshold: expected -1 or 0 to 1, found {}", question.threshold));
-        const double threshold = choose_threshold(question.threshold, config.probabilities, stored);
+        const double threshold = choose_threshold(question.threshold, config, stored);
         AnswerScope narrow = narrow_scope(scope, question, config.top - question.top);
         const std::int64_t k = std::min({question.top + static_cast<std::int64_t>(narrow.dropped.size()),
                                          narrow.labels, ranker.most_ranked()});
@@ -280,6 +293,7 @@ struct Predictor::Impl {
 
     Checkpoint checkpoint;
     Config config;
+    std::int64_t most;  // labels of an answer, at most config.top, which is ranked
     EncoderSpec spec;
     std::unique_ptr<Tokenizer> tokenizer;
     bool takes_features;  // numbers of a bag of words, instead of texts

@@ -70,7 +70,7 @@ bool is_copy_without_test_rows(const Config& config, const Config& of_run) {
 }
 
 Config with_nothing_held_out(Config config) {
-    const char* reason = "all rows of other data are scored";
+    const char* reason = "all rows are scored";
     choose_option(config, "test_share", &Config::test_share, 0.0, reason);
     choose_option<std::string>(config, "validation", &Config::validation, "0", reason);
     return config;
@@ -84,29 +84,28 @@ Layout files_with_nothing_held_out(Config config) {
 }
 
 Config with_scored_split(Config config, const Config& of_run, bool known) {
-    if (config.split != "auto" && config.split != "all") return config;
+    if (config.split == "all") return with_nothing_held_out(std::move(config));
+    if (config.split != "auto") return config;
     const Layout layout = files_with_nothing_held_out(config);
     const bool own = known || is_own_data(layout, config, of_run);
-    if (config.split == "auto") {
-        const auto choose = [&](const std::string& split, const char* reason) {
-            choose_option(config, "split", &Config::split, split, reason);
-        };
-        if (own && !known && is_copy_without_test_rows(config, of_run))
-            return with_all_rows(std::move(config), kNothingHeldOut);
-        if (known)
-            choose("test", "most of the data's rows trained the run: those that it held out");
-        else if (own)
-            choose("test", are_held_out_otherwise(config, of_run)
-                               ? "the run's own data, held out by the text of other columns"
-                               : "the run's own data: its other rows trained the run");
-        else if (given(config, "test_share") && config.test_share > 0)
-            choose("test", "test_share is given");
-        else if (!layout.test.labels.empty())
-            choose("test", "the data has test rows of its own");
-        else
-            choose("all", "the data is not the run's own, and has no test rows of its own");
-    }
-    if (config.split == "all" && !own) return with_nothing_held_out(std::move(config));
+    const auto choose_test = [&](const char* reason) {
+        choose_option<std::string>(config, "split", &Config::split, "test", reason);
+    };
+    if (own && !known && is_copy_without_test_rows(config, of_run))
+        return with_all_rows(std::move(config), kNothingHeldOut);
+    if (known)
+        choose_test("most of the data's rows trained the run: those that it held out");
+    else if (own)
+        choose_test(are_held_out_otherwise(config, of_run)
+                        ? "the run's own data, held out by the text of other columns"
+                        : "the run's own data: its other rows trained the run");
+    else if (given(config, "test_share") && config.test_share > 0)
+        choose_test("test_share is given");
+    else if (!layout.test.labels.empty())
+        choose_test("the data has test rows of its own");
+    else
+        return with_all_rows(std::move(config),
+                             "the data is not the run's own, and has no test rows of its own");
     return config;
 }
 

@@ -16,9 +16,9 @@ Layout files_with_nothing_held_out(Config config);
 
 // With the split that `auto` stands for, and the reason for it: the test rows of the run's own data (all rows
 // of a copy without them), of data with a test file and where a test share is given; else all rows. If all
-// rows of other data are scored, nothing of it is held out. Data is the run's own if it has the training file
-// of `of_run` or a copy of it; if that file is gone, data of the same name is; and whatever its name, if its
-// rows are `known` to have trained the run.
+// rows are scored, nothing is held out, so that those of one file are in its order. Data is the run's own if
+// it has the training file of `of_run` or a copy of it; if that file is gone, data of the same name is; and
+// whatever its name, if its rows are `known` to have trained the run.
 Config with_scored_split(Config config, const Config& of_run, bool known = false);
 
 inline constexpr const char* kNothingHeldOut = "the run's training rows: nothing of them was held out";

@@ -15,6 +15,7 @@
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "engine/engine.h"
+#include "io/checksum.h"
 #include "rank/linear_ranking.h"
 #include "ranks/collectives.h"
 #include "run/run_data.h"
@@ -135,9 +136,8 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     const Config& of_run = checkpoint_.config();
     const auto say = [&](const std::string& which, std::int64_t rows) {
         if (!config_.save_predictions.empty())
-            context_.warning(
-                fmt::format("{} holds the answers of {} of {} rows; --split all saves those of all",
-                            config_.save_predictions, with_commas(rows), with_commas(num_rows())));
+            context_.warning(fmt::format("{} holds the answers of {} of {} rows", config_.save_predictions,
+                                         with_commas(rows), with_commas(num_rows())));
         context_.info(fmt::format("{}: {} of {} texts trained {}: {} are scored (--split all scores all)",
                                   config_.data, with_commas(trained_rows_), with_commas(num_rows()), called_,
                                   fmt::format(fmt::runtime(which), with_commas(rows))));
@@ -272,6 +272,11 @@ void ScoredRun::match(const std::string& run) {
                          with_commas(match.unknown), with_commas(labels), with_commas(match.missing),
                          with_commas(std::ssize(run_names)));
     unknown_ = match.unknown;
+    missing_ = match.missing;
+    data_numbers_.assign(static_cast<std::size_t>(checkpoint_.state().labels), -1);
+    for (std::size_t label = 0; label < match.number.size(); ++label)
+        if (match.number[label] < checkpoint_.state().labels)
+            data_numbers_[static_cast<std::size_t>(match.number[label])] = static_cast<std::int64_t>(label);
     if (unknown_ > 0) context_.warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
     unknown_counts_.resize(static_cast<std::size_t>(unknown_));
     unknown_names_.resize(static_cast<std::size_t>(unknown_));
@@ -302,6 +307,16 @@ std::int64_t ScoredRun::num_rows() const {
     return count_rows(parts_);
 }
 
+std::uint64_t ScoredRun::rows_hash() const {
+    Hash64 hash;
+    for (const ScoredRows& part : parts_) {
+        const auto name = static_cast<std::int64_t>(part.name);
+        hash.update(std::as_bytes(std::span(&name, 1)));
+        hash.update(std::as_bytes(std::span(part.rows)));
+    }
+    return hash.digest();
+}
+
 std::vector<std::int64_t> ScoredRun::label_counts() const {
     std::vector<std::int64_t> counts = checkpoint_.read_label_counts();
     counts.insert(counts.end(), unknown_counts_.begin(), unknown_counts_.end());
@@ -320,6 +335,7 @@ void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeScored&
     };
     if (checkpoint_.is_linear()) {
         refuse_other_device(config_);
+        warn_of_unused_limit(context_, config_);
         const LinearRanker ranker(load_linear_model(checkpoint_.content(), checkpoint_.state().labels),
                                   *tokenizer_);
         for (const ScoredRows& part : parts_)

@@ -64,6 +64,14 @@ class ScoredRun {
     std::int64_t trained_rows() const { return trained_rows_; }
     // How labels were matched; "" if they are the run's.
     const std::string& matched() const { return matched_; }
+    // The number in the data of a label of the run; -1 where the data does not have it.
+    std::int64_t data_number(std::int64_t label) const {
+        return data_numbers_.empty() ? label : data_numbers_[static_cast<std::size_t>(label)];
+    }
+    // Labels of the run that the data does not have.
+    std::int64_t missing_labels() const { return missing_; }
+    // Tells which rows are scored.
+    std::uint64_t rows_hash() const;
 
     // Ranks k labels of each row, filter pairs removed: see rank_rows. `table_bytes`: what the caller keeps
     // meanwhile, for the plan.
@@ -80,7 +88,8 @@ class ScoredRun {
     Dataset dataset_;
     std::vector<ScoredRows> parts_;
     std::int64_t trained_rows_ = 0;
-    std::int64_t unknown_ = 0;
+    std::int64_t unknown_ = 0, missing_ = 0;
+    std::vector<std::int64_t> data_numbers_;  // empty where labels are the run's
     std::vector<std::int64_t> unknown_counts_;
     std::vector<std::string_view> names_, unknown_names_;
     std::string matched_;

@@ -165,6 +165,7 @@ RunState changed_state(const RunState& was, const LabelTable& labels) {
     state.labels = static_cast<std::int64_t>(labels.counts.size());
     state.names_hash = names_hash(labels.names);
     state.best_score = state.top_score = -1;
+    state.last_loss = 0;  // that of other labels
     state.best_step = 0;
     return state;
 }

@@ -200,11 +200,13 @@ void check_data(const Context& context, const Checkpoint& from, const RunState& 
                 const Config& config) {
     const RunState& was = from.state();
     if (was.labels != data.labels || was.names_hash != data.names_hash)
-        throw DataError(fmt::format(
-            "{}: these are not the labels of the run in {}: expected {}, found {}{}; give the data that "
-            "the run was trained on, or leave DATA out",
-            config.data, run, with_commas(was.labels), with_commas(data.labels),
-            was.labels == data.labels ? " of other names" : ""));
+        throw DataError(
+            fmt::format("{}: these are not the labels of the run in {}: expected {}, found {}{}; {}",
+                        config.data, run, with_commas(was.labels), with_commas(data.labels),
+                        was.labels == data.labels ? " of other names" : "",
+                        config.data == from.config().data
+                            ? "labels were added to the run or removed: give data that has the same ones"
+                            : "give the data that the run was trained on, or leave DATA out"));
     if (was.data_hash != data.data_hash)
         context.warning(fmt::format("{}: other training texts or labels than the run in {} was trained on",
                                     config.data, run));
@@ -311,13 +313,15 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
                                  with_commas(result.labels_done), with_commas(result.labels)));
     } else {
         const LabelTable labels = data.labels();
+        TrainedTexts trained = TrainedTexts::load(from.content());
+        trained.add(data.trained_texts());
         derive_checkpoint(
             work.best(), from, labels, state,
             [&](const fs::path& folder) {
                 write_head(folder, storage, state.labels, rows.cols(),
                            [&](std::int64_t row) { return rows.rows_from(row); });
             },
-            &config);
+            &config, &trained);
         log.write({{"event", "end"}, {"labels", result.labels}, {"last_loss", result.last_loss}});
         work.remove(context);
     }

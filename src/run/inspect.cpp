@@ -74,8 +74,9 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
         static_cast<double>(state.step) /
             static_cast<double>(std::max<std::int64_t>(state.steps_per_epoch, 1)));
     add(facts, "last_loss", state.last_loss,
-        checkpoint.is_linear()
-            ? std::string("none: a linear model is solved, not trained in steps")
+        checkpoint.is_linear() ? std::string("none: a linear model is solved, not trained in steps")
+        : state.last_loss == 0
+            ? std::string("none: the run was changed after its training")
             : fmt::format("{:.3g} per text and label", state.last_loss / static_cast<double>(state.labels)));
     add(facts, "select", checkpoint.config().select);
     if (state.best_step > 0) {
@@ -102,7 +103,8 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
         add(facts, "vocab", spec.vocab);
         add(facts, "encoder_precision", std::string(name_of(spec.dtype)));
         add(facts, "resumable",
-            checkpoint.config().freeze_encoder || fs::exists(last / "optimizer.safetensors", error));
+            fs::exists(last / "manifest.json", error) &&
+                (checkpoint.config().freeze_encoder || fs::exists(last / "optimizer.safetensors", error)));
     }
     add(facts, "calibrated", read_calibration(context, checkpoint).has_value());
     add(facts, "data", checkpoint.config().data);

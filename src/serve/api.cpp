@@ -16,6 +16,7 @@ namespace elmo {
 namespace {
 
 constexpr const char* kOther = "other";  // the route of what has none: the names of metrics must not grow
+constexpr std::int64_t kExplained = 3;   // labels of a text, where nobody says how many
 
 // Texts of larger requests are tokenized by the thread of the batches: those of the connections stay free for
 // others.
@@ -323,7 +324,7 @@ void explain_all(const TextsRequest& request, Question& question) {
 Question Api::question_of(const TextsRequest& request, const LoadedRun& run, std::int64_t top) const {
     Question question;
     question.threshold = request.threshold.value_or(config_.threshold);
-    question.top = request.top.value_or(request.threshold && !given(config_, "top") ? kMostTop : top);
+    question.top = request.top.value_or(top);
     question.labels = find_labels(request.labels, "labels", run.predictor);
     question.without = find_labels(request.without, "without", run.predictor);
     return question;
@@ -339,9 +340,11 @@ void Api::ask(const Asked& exchange, Job::Kind kind, TextsRequest request, MakeR
     exchange->outputs = std::move(request.outputs);
     exchange->binary = request.binary;
     exchange->request.body = {};
-    exchange->question =
-        question_of(request, *exchange->loaded,
-                    kind == Job::Kind::kExplain ? 3 : std::min<std::int64_t>(config_.top, kMostTop));
+    const bool all_above = request.threshold && !given(config_, "top");
+    exchange->question = question_of(request, *exchange->loaded,
+                                     kind == Job::Kind::kExplain ? kExplained
+                                     : all_above                 ? kMostTop
+                                                 : std::min<std::int64_t>(config_.top, kMostTop));
     if (kind == Job::Kind::kExplain && !request.labels.empty()) explain_all(request, exchange->question);
     const auto refuse_more = [&] {
         throw HttpError(429, fmt::format("{} texts wait already; try again", run.queue().texts()), 1);

@@ -5,6 +5,8 @@
 
 #include "elmo/error.h"
 #include "elmo/resolve.h"
+#include "rank/index/index_file.h"
+#include "run/calibration_file.h"
 #include "serve/requests.h"
 
 namespace elmo {
@@ -68,13 +70,15 @@ std::string ServedRun::stamp() const {
     const fs::path run(folder_);
     std::error_code error;
     const fs::path checkpoint = fs::exists(run / "manifest.json", error) ? run : run / config_.checkpoint;
-    return file_stamp(checkpoint / "manifest.json") +
-           file_stamp(run / fmt::format("calibration-{}.json", config_.checkpoint)) +
-           file_stamp(run / fmt::format("index-{}.safetensors", config_.checkpoint));
+    return file_stamp(checkpoint / "manifest.json") + file_stamp(calibration_file(checkpoint)) +
+           file_stamp(index_file(checkpoint));
 }
 
 std::shared_ptr<LoadedRun> ServedRun::load() const {
     Predictor predictor(context_, folder_, with_room(config_));
+    Question usual;  // of a request that says nothing: refused now, not when it comes
+    usual.threshold = config_.threshold;
+    predictor.predict(std::vector<std::string>(), usual);
     predictor.search_labels("", 0, 1);  // makes its index now, not while somebody waits
     warm_up(predictor, config_.batch_size);
     const std::string checkpoint = predictor.checkpoint_hash();

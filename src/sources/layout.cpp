@@ -275,9 +275,19 @@ void find_filters(const ReadOptions& reading, Layout& layout) {
             throw ConfigError(
                 fmt::format("filter: expected auto, none or a file of 'row label' lines, found '{}'",
                             quoted(reading.filter)));
-        const bool scores_train = reading.split == SplitChoice::kTrain ||
-                                  (reading.split == SplitChoice::kAll && layout.test.labels.empty());
-        (scores_train ? layout.train : layout.test).filter = reading.filter;
+        const auto scored = [&]() -> SplitFiles& {
+            switch (reading.split) {
+                case SplitChoice::kTrain:
+                    return layout.train;
+                case SplitChoice::kValidation:  // a share of the training rows, or a file
+                    return layout.validation.labels.empty() ? layout.train : layout.validation;
+                case SplitChoice::kAll:
+                    return layout.test.labels.empty() ? layout.train : layout.test;
+                default:
+                    return layout.test;
+            }
+        };
+        scored().filter = reading.filter;
         return;
     }
     if (layout.names_labels() || is_one_file(layout.format)) return;

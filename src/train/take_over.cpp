@@ -20,6 +20,12 @@ std::vector<std::int64_t> numbers_in(const std::vector<std::string_view>& run_na
                                      const LabelTable& labels) {
     const auto count = labels.counts.size();
     std::vector<std::int64_t> numbers(count);
+    if (labels.names.empty() && run_names.empty() && std::ssize(labels.counts) != run_labels)
+        throw DataError(
+            fmt::format("init: labels without names are told by their number: expected {} of them, as the "
+                        "run has, found {}; "
+                        "give data with the labels of the run",
+                        with_commas(run_labels), with_commas(std::ssize(labels.counts))));
     if (labels.names.empty() && run_names.empty())
         std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
     else if (labels.names.empty() || run_names.empty())

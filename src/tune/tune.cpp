@@ -37,7 +37,8 @@ constexpr const char* kValidationShare = "0.1";
 
 struct Trial {
     std::size_t candidate = 0, round = 0;
-    double epochs = 0, score = 0, seconds = 0;
+    double epochs = 0, trained = 0;  // as asked for, and as steps that are asked for make them
+    double score = 0, seconds = 0;
 };
 
 nlohmann::json trial_json(const fs::path& file) {
@@ -161,7 +162,7 @@ class Search {
     // Trains, or takes what is there; nothing where the training had to stop.
     std::optional<Trial> run_trial(std::size_t candidate, std::size_t round) {
         Config config = trial_config(candidate, round);
-        Trial trial{candidate, round, config.epochs};
+        Trial trial{candidate, round, config.epochs, config.epochs};
         const std::string name = fmt::format("{}-{}", candidate, round), recipe = stored_recipe(config);
         const fs::path file = out_ / "trials" / (name + ".json"), run = out_ / "runs" / name;
         if (fs::exists(file)) return read_trial(file, config, trial);
@@ -177,11 +178,14 @@ class Search {
             if (trained.interrupted) return std::nullopt;
             trial.score = trained.best_score;
             trial.seconds = trained.train_seconds;
+            if (config.steps > 0) trial.trained = trained.epochs;
         } catch (const Interrupted&) {
             return std::nullopt;  // while it read the data
         }
-        const nlohmann::ordered_json json = {
-            {"score", trial.score}, {"seconds", trial.seconds}, {"recipe", recipe}};
+        const nlohmann::ordered_json json = {{"score", trial.score},
+                                             {"seconds", trial.seconds},
+                                             {"epochs", trial.trained},
+                                             {"recipe", recipe}};
         write_file_atomically(file, json_string(json, 1) + "\n");
         fs::remove_all(run);  // the score is what is wanted of it
         return trial;
@@ -196,6 +200,7 @@ class Search {
                             file.string(), other));
         trial.score = json["score"].get<double>();
         trial.seconds = json["seconds"].get<double>();
+        trial.trained = json.value("epochs", trial.trained);
         return trial;
     }
 
@@ -234,7 +239,7 @@ Study study_of(const Search& search, const TuneResult& result) {
     });
     for (const Trial& trial : trials)
         table.rows.push_back({static_cast<std::int64_t>(trial.round + 1), search.candidate(trial).name(),
-                              trial.epochs, trial.score, trial.seconds});
+                              trial.trained, trial.score, trial.seconds});
     study.tables = {std::move(table)};
     return study;
 }
@@ -255,7 +260,7 @@ std::string recipe_of(const Search& search, const Trial& best, const TuneResult&
     if (rest.encoder == "auto" && rest.init.empty()) rest.encoder = found.encoder;
     for (const OptionInfo& option : options())
         if ((option.role == OptionRole::kResult || option.role == OptionRole::kReading) &&
-            get_option(rest, option.key) != option.default_value &&
+            (given(rest, option.key) || get_option(rest, option.key) != option.default_value) &&
             std::find(keys.begin(), keys.end(), option.key) == keys.end())
             text += recipe_line(rest, option.key);
     return text;

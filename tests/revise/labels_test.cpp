@@ -250,12 +250,18 @@ TEST_F(Labels, AChangedRunIsScoredOnAnyDataByName) {
     add.steps = 200;
     add.batch_size = 32;
     add_labels(quiet(), run(), "", add);
-    config.data = temp / "all.tsv";
+    const std::string was = std::exchange(config.data, temp / "all.tsv");
     config.test_share = 0;
     const Evaluation more = evaluate(quiet(), temp / "more", config);
     EXPECT_GT(more.get("P@1"), 99);
     config.save_predictions = temp / "predictions.txt";
-    EXPECT_THROW(evaluate(quiet(), temp / "less", config), ConfigError);
+    // Under the numbers of the data, which needs to have all labels of the run.
+    evaluate(quiet(), temp / "less", config);
+    const std::string stored = read_text(temp / "predictions.txt");
+    EXPECT_EQ(stored.substr(0, stored.find('\n')), fmt::format("{} {}", more.num_samples, more.num_labels));
+    config.data = was;
+    config.test_share = Config().test_share;
+    EXPECT_THROW(evaluate(quiet(), temp / "more", config), ConfigError);
 }
 
 TEST(LabelMatch, ByHand) {

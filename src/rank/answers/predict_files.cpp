@@ -27,6 +27,7 @@
 #include "io/output_file.h"
 #include "rank/answers/answered_texts.h"
 #include "rank/answers/answers_csv.h"
+#include "rank/index/index_file.h"
 #include "rank/shared_ranking.h"
 #include "ranks/collectives.h"
 #include "run/calibration_file.h"
@@ -39,10 +40,24 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 // Options that affect the content of an answer.
-constexpr OptionKey kAnswerKeys[] = {
-    "top",      "threshold",          "format",    "probabilities", "input",           "text_column",
-    "encoding", "allow_invalid_utf8", "device",    "columns",       "delimiter",       "allow_stray_quotes",
-    "quotes",   "id_column",          "with_text", "cpu_products",  "label_thresholds"};
+constexpr OptionKey kAnswerKeys[] = {"top",
+                                     "threshold",
+                                     "format",
+                                     "probabilities",
+                                     "input",
+                                     "text_column",
+                                     "encoding",
+                                     "allow_invalid_utf8",
+                                     "device",
+                                     "columns",
+                                     "delimiter",
+                                     "allow_stray_quotes",
+                                     "quotes",
+                                     "id_column",
+                                     "with_text",
+                                     "cpu_products",
+                                     "label_thresholds",
+                                     "search"};
 
 OrderedJson file_entry(const std::string& file) {
     std::error_code error;
@@ -66,14 +81,16 @@ OrderedJson describe_call(const fs::path& checkpoint, const std::string& hash,
                           const std::vector<std::string>& files, const LabelScope& scope,
                           const Config& config) {
     std::error_code error;
-    const fs::path calibration = calibration_file(checkpoint);
-    OrderedJson json = {
-        {"checkpoint", checkpoint.string()},
-        {"manifest_xxh64", hash},
-        {"calibration_xxh64", hash_or_none(fs::exists(calibration, error) ? calibration.string() : "")},
-        {"labels_xxh64", hash_or_none(scope.labels)},
-        {"without_xxh64", hash_or_none(scope.without)}};
+    const auto of_run = [&](const fs::path& file) {
+        return hash_or_none(fs::exists(file, error) ? file.string() : std::string());
+    };
+    OrderedJson json = {{"checkpoint", checkpoint.string()},
+                        {"manifest_xxh64", hash},
+                        {"calibration_xxh64", of_run(calibration_file(checkpoint))},
+                        {"labels_xxh64", hash_or_none(scope.labels)},
+                        {"without_xxh64", hash_or_none(scope.without)}};
     for (const OptionKey key : kAnswerKeys) json[std::string(key)] = get_option(config, key);
+    json["index_xxh64"] = config.search == "approximate" ? of_run(index_file(checkpoint)) : "none";
     for (const std::string& file : files) json["files"].push_back(file_entry(file));
     return json;
 }
@@ -220,12 +237,13 @@ struct Target {
 };
 
 // Skips the answered texts of a file, from number `first` of all, at most `count`; returns how many there
-// were. ConfigError if one has changed.
+// were. `begun`: those of a batch whose other texts have no answer. ConfigError if one has changed.
 std::int64_t skip(TextReader& reader, const std::string& file, const AnsweredTexts& answered,
-                  std::int64_t first, std::int64_t count) {
+                  std::int64_t first, std::int64_t count, std::int64_t batch,
+                  std::vector<std::string>& begun) {
     std::int64_t done = 0;
     while (done < count) {
-        const auto texts = reader.next(std::min<std::int64_t>(count - done, 4096));
+        auto texts = reader.next(std::min(count - done, batch));
         if (texts.empty()) break;
         for (const std::string& text : texts)
             if (!answered.is(first + done++, text))
@@ -233,6 +251,7 @@ std::int64_t skip(TextReader& reader, const std::string& file, const AnsweredTex
                     fmt::format("resume: {}: text {} is another than the one that was answered; give the "
                                 "files as they were, or start again with --overwrite",
                                 file, done));
+        if (std::ssize(texts) < batch) begun = std::move(texts);
     }
     return done;
 }
@@ -307,21 +326,27 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
     std::int64_t answered = 0;
     for (const std::string& file : files) {
         TextReader reader(file, config);
-        std::int64_t line = skip(reader, file, *target.answered, result.resumed - to_skip, to_skip);
+        std::vector<std::string> begun;
+        std::int64_t line =
+            skip(reader, file, *target.answered, result.resumed - to_skip, to_skip, config.batch_size, begun);
         to_skip -= line;
         while (true) {
-            const auto texts = reader.next(config.batch_size);
+            const auto texts = reader.next(config.batch_size - std::ssize(begun));
             if (texts.empty()) break;
             if (file == files.front() && !reader.detected().empty()) context.info(reader.detected());
             for (const std::string& text : texts) target.answered->add(text);
             target.answered->flush();  // before the answers: those without a text are not kept
-            auto answers = predictor.predict(texts);
+            // In the batches of a call that nothing interrupts: their sizes decide the last digits.
+            const std::size_t before = begun.size();
+            begun.insert(begun.end(), texts.begin(), texts.end());
+            auto answers = predictor.predict(begun);
+            begun.clear();
             for (std::size_t i = 0; i < texts.size(); ++i) {
                 Answer answer{files.size() > 1 ? file : std::string(),
                               ++line,
                               reader.ids()[i],
                               {},
-                              std::move(answers[i])};
+                              std::move(answers[before + i])};
                 if (config.with_text) answer.text = texts[i];
                 out.write(to_json(answer) + "\n");
             }

@@ -108,9 +108,9 @@ StoredIndex read_index(const Checkpoint& checkpoint, std::int64_t width) {
     refuse_link(path);
     std::error_code error;
     if (!fs::exists(path, error))
-        throw DataError(
-            fmt::format("{}: expected an index for --search approximate, found none; 'elmo index' makes it",
-                        path.string()));
+        throw DataError(fmt::format(
+            "{}: expected an index for --search approximate, found none; 'elmo index{}' makes it",
+            path.string(), checkpoint.folder().filename() == "last" ? " RUN --checkpoint last" : ""));
     const auto file = std::make_shared<SafeTensors>(SafeTensors::open(path));
     if (text_of(*file, path, "kind") != kKind)
         refuse(path, fmt::format("expected an index of kind {}, found '{}'", kKind,

@@ -102,6 +102,7 @@ LabelRanker::LabelRanker(const Context& context, const Checkpoint& checkpoint, c
         throw ConfigError("search: expected exact with several ranks, found approximate");
     if (checkpoint.is_linear()) {
         refuse_other_device(config);
+        warn_of_unused_limit(context, config);
         linear_.emplace(load_linear_model(content_, checkpoint.state().labels), *tokenizer);
         if (scope.gathered) gate_ = linear_->gate(scope.rows);
         linear_plan_.device = "cpu";

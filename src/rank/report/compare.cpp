@@ -41,8 +41,6 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
         set_option(config, key, value);
         mark_option(config, key, Origin::kRecipe, reason);
     };
-    // In the order of the file: the runs may hold out different rows.
-    if (config.split == "all") give("test_share", "0", "all rows are asked for");
     if (config.split != "auto") return config;
     Config chosen;
     for (const std::string& run : {first, second}) {
@@ -98,13 +96,18 @@ Config with_equal_rows(const Context& context, Config config, const std::string&
     Sinks sinks = context.sinks();
     sinks.message = nullptr;
     const Context silent = context.with_sinks(std::move(sinks));
+    struct Rows {
+        std::int64_t number;
+        std::uint64_t hash;
+    };
     const auto rows_of = [&](const std::string& run) {
         const Config as_run = resolve_for_run(run, config);
-        return ScoredRun(silent, run, Checkpoint(run, as_run.checkpoint), as_run, run).num_rows();
+        const ScoredRun scored(silent, run, Checkpoint(run, as_run.checkpoint), as_run, run);
+        return Rows{scored.num_rows(), scored.rows_hash()};
     };
-    const std::int64_t of_first = rows_of(first), of_second = rows_of(second);
-    if (of_first == of_second) return config;
-    if (config.split != "auto") refuse_other_rows(config, first, second, {of_first, of_second});
+    const Rows of_first = rows_of(first), of_second = rows_of(second);
+    if (of_first.hash == of_second.hash) return config;
+    if (config.split != "auto") refuse_other_rows(config, first, second, {of_first.number, of_second.number});
     choose_option(config, "split", &Config::split, std::string("all"),
                   "the rows that did not train the one run are not those that did not train the other");
     return with_equal_rows(context, std::move(config), first, second);

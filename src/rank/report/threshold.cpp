@@ -12,7 +12,7 @@
 namespace elmo {
 namespace {
 
-void refuse_without_threshold(const Config& config, const char* what_to_do) {
+void refuse_without_threshold(const Config& config, const std::string& what_to_do) {
     for (const OptionKey key : {OptionKey("per_label"), OptionKey("errors")})
         if (get_option(config, key) != get_option(Config(), key))
             throw ConfigError(std::string(std::string_view(key)) +
@@ -20,11 +20,17 @@ void refuse_without_threshold(const Config& config, const char* what_to_do) {
                               what_to_do);
 }
 
+// The command that gives a run what is missing.
+std::string calibrate_first(const Config& config, const char* flags = "") {
+    return fmt::format("run 'elmo calibrate RUN{}{}' first", flags,
+                       config.checkpoint == Config().checkpoint ? "" : " --checkpoint " + config.checkpoint);
+}
+
 }  // namespace
 
 Platt choose_probabilities(const Config& config, const std::optional<Calibration>& stored) {
     if (config.probabilities == "calibrated" && !stored)
-        throw ConfigError("probabilities: the run is not calibrated; run 'elmo calibrate RUN' first");
+        throw ConfigError("probabilities: the run is not calibrated; " + calibrate_first(config));
     return stored && config.probabilities != "raw" ? Platt{stored->a, stored->b} : Platt{};
 }
 
@@ -40,16 +46,24 @@ bool may_have_more(std::span<const ScoredLabel> ranked, std::int64_t depth, cons
     return std::ssize(ranked) == depth && platt.probability(ranked.back().score) >= cuts.lowest();
 }
 
-bool has_threshold(const Config& config) {
-    if (config.threshold != 0 || config.label_thresholds) return true;
+namespace {
+
+bool has_threshold_of_all(const Config& config) {
+    if (config.threshold != 0) return true;
     const auto found = config.sources.find("threshold");
     return found != config.sources.end() && found->second.origin == Origin::kGiven &&
            found->second.value == get_option(config, "threshold");
 }
 
+}  // namespace
+
+bool has_threshold(const Config& config) {
+    return config.label_thresholds || has_threshold_of_all(config);
+}
+
 LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& stored) {
     if (config.label_thresholds) {
-        if (config.threshold > 0)
+        if (config.threshold != -1 && has_threshold_of_all(config))
             throw ConfigError(
                 "label_thresholds: expected no threshold beside them, found one; leave --threshold out");
         if (config.probabilities == "raw")
@@ -57,20 +71,19 @@ LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& st
                 "label_thresholds: thresholds per label are of calibrated probabilities, found "
                 "--probabilities raw; leave it out, or give --threshold");
         if (!stored || !stored->label_thresholds)
-            throw ConfigError(
-                "label_thresholds: the run has none; run 'elmo calibrate RUN --label-thresholds' first");
+            throw ConfigError("label_thresholds: the run has none; " +
+                              calibrate_first(config, " --label-thresholds"));
         return {stored->f1_threshold, *stored->label_thresholds};
     }
-    return choose_threshold(config.threshold, config.probabilities, stored);
+    return choose_threshold(config.threshold, config, stored);
 }
 
-double choose_threshold(double threshold, const std::string& probabilities,
-                        const std::optional<Calibration>& stored) {
+double choose_threshold(double threshold, const Config& config, const std::optional<Calibration>& stored) {
     if (threshold != -1) return threshold;
-    refuse_best_of_raw(threshold, probabilities);
+    refuse_best_of_raw(threshold, config.probabilities);
     if (!stored)
-        throw ConfigError(
-            "threshold: -1 needs a calibrated run and its probabilities; run 'elmo calibrate RUN' first");
+        throw ConfigError("threshold: -1 needs a calibrated run and its probabilities; " +
+                          calibrate_first(config));
     return stored->f1_threshold;
 }
 
@@ -111,7 +124,7 @@ std::optional<Threshold> scoring_threshold(const Context& context, const Config&
     if (has_threshold(config) && config.threshold != -1)
         return Threshold{config.threshold, platt, source_of_threshold(config, kind)};
     if (config.threshold == 0 && !stored) {
-        refuse_without_threshold(config, "give --threshold, or run 'elmo calibrate RUN' first");
+        refuse_without_threshold(config, "give --threshold, or " + calibrate_first(config));
         return std::nullopt;
     }
     Config calibrated = config;

@@ -55,8 +55,7 @@ bool may_have_more(std::span<const ScoredLabel> ranked, std::int64_t depth, cons
 bool has_threshold(const Config& config);
 LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& stored);
 // The same threshold by its number: -1 is that of the calibration.
-double choose_threshold(double threshold, const std::string& probabilities,
-                        const std::optional<Calibration>& stored);
+double choose_threshold(double threshold, const Config& config, const std::optional<Calibration>& stored);
 
 struct Threshold {
     LabelCuts cuts;

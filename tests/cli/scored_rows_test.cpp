@@ -1,0 +1,165 @@
+// Which rows are scored, in which order, and under which numbers: stored predictions, filters, comparisons,
+// and what a changed run still knows.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace elmo {
+namespace {
+
+using Json = nlohmann::json;
+
+const char* const kColours[] = {"red", "blue", "green"};
+
+// Rows [first, last); every third has a label of its own too.
+std::string rows_of(int first, int last, bool own = true) {
+    std::string rows = "text,labels\n";
+    for (int i = first; i < last; ++i) {
+        const std::string colour = kColours[i % 3];
+        rows += fmt::format("thing {} is {} and old,\"{}{}\"\n", i, colour, colour,
+                            own && i % 3 == 0 ? fmt::format(",only{}", i) : std::string());
+    }
+    return rows;
+}
+
+class ScoredRowsOf : public testing::Test {
+  protected:
+    Json scores(const Words& words) const {
+        const Outcome outcome = run_elmo(Words{"eval"} + words + Words{"--json", "--quiet"});
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return outcome.status == 0 ? Json::parse(outcome.out) : Json();
+    }
+    std::string trained(const std::string& name, const Words& words) const {
+        expect_success(run_elmo(Words{"train"} + words + Words{"--out", folder_.text(name), "--quiet"}));
+        return folder_.text(name);
+    }
+
+    TempFolder folder_;
+};
+
+// As the run is scored: intervals too, though labels are in rows that it held out only, and though it
+// validated on a file.
+TEST_F(ScoredRowsOf, StoredPredictionsOfAllRows) {
+    const std::string data = folder_.write("d.csv", rows_of(0, 90)),
+                      other = folder_.write("v.csv", rows_of(90, 120, false)),
+                      copy = folder_.text("d.csv.gz"), stored = folder_.text("stored.txt");
+    ASSERT_EQ(run_shell("gzip -c $0/d.csv > $0/d.csv.gz", folder_.path()).status, 0);
+    for (const Words& validation : {Words{}, Words{"--validation", other}}) {
+        const std::string run = trained("run", Words{data, "--overwrite"} + validation);
+        for (const std::string& file : {data, copy}) {
+            const Json own = scores({run, file, "--split", "all", "--save-predictions", stored});
+            const Json again = scores({"--predictions", stored, file, "--split", "all"});
+            EXPECT_EQ(own["protocol"]["samples"], 90);
+            for (const char* score : {"P@1", "P@3", "P@5"}) EXPECT_EQ(own[score], again[score]) << score;
+            // Propensities are of other counts.
+            for (const char* score : {"P@3", "R@1", "nDCG@3"})
+                EXPECT_EQ(own["intervals"].at(score), again["intervals"].at(score)) << score;
+            EXPECT_EQ(scores({run, run, file, "--split", "all"})["first"]["intervals"], own["intervals"]);
+        }
+    }
+}
+
+// A pair 'row label' is about a row of what is scored.
+TEST_F(ScoredRowsOf, FiltersOfAllRowsAndOfValidationRows) {
+    const std::string data = folder_.write("d.csv", rows_of(0, 90, false));
+    const std::string run = trained("run", {data, "--validation", "0.2"});
+    std::string pairs;
+    for (int row = 0; row < 45; ++row)
+        for (int label = 0; label < 3; ++label) pairs += fmt::format("{} {}\n", row, label);
+    const std::string half = folder_.write("half.txt", pairs), stored = folder_.text("stored.txt");
+    const Json whole = scores({run, data, "--split", "all", "--save-predictions", stored, "--k", "1"}),
+               of_run = scores({run, data, "--split", "all", "--filter", half, "--k", "1"}),
+               of_file =
+                   scores({"--predictions", stored, data, "--split", "all", "--filter", half, "--k", "1"});
+    EXPECT_EQ(of_run["P@1"], of_file["P@1"]);
+    EXPECT_LT(of_run["P@1"], 0.6 * whole["P@1"].get<double>());
+    // Numbered as the training rows, among which the validation rows are.
+    std::string all;
+    for (int row = 0; row < 60; ++row)
+        for (int label = 0; label < 3; ++label) all += fmt::format("{} {}\n", row, label);
+    const Json validation =
+        scores({run, data, "--split", "validation", "--filter", folder_.write("all.txt", all), "--k", "1"});
+    EXPECT_LT(validation["P@1"], 50);
+}
+
+TEST_F(ScoredRowsOf, AComparisonWhereEachRunTrainedOnAsManyOtherRows) {
+    const std::string data = folder_.write("d.csv", rows_of(0, 150, false));
+    const std::string common = rows_of(0, 120, false);
+    const auto without_header = [](const std::string& rows) { return rows.substr(rows.find('\n') + 1); };
+    const Words whole = {"--validation", "0", "--test-share", "0"};
+    const std::string one = trained("one", Words{folder_.write(
+                                               "a.csv", common + without_header(rows_of(120, 135, false)))} +
+                                               whole),
+                      two = trained("two", Words{folder_.write(
+                                               "b.csv", common + without_header(rows_of(135, 150, false)))} +
+                                               whole);
+    EXPECT_EQ(scores({one, two, data})["first"]["protocol"]["samples"], 150);
+}
+
+TEST_F(ScoredRowsOf, ARefinedRunKnowsTheTextsThatItWasRefinedOn) {
+    const std::string data = folder_.write("d.csv", rows_of(0, 90, false)),
+                      more = folder_.write("more.csv", rows_of(90, 180, false));
+    const std::string run = trained("run", Words{data, "--encoder", "bag"} + small_model());
+    expect_success(run_elmo({"refine", run, more, "--out", folder_.text("refined"), "--quiet"}));
+    const Json known = scores({folder_.text("refined"),
+                               folder_.write("again.csv", rows_of(90, 180, false) + "\n"), "--split", "all"});
+    EXPECT_GT(known["protocol"]["trained_samples"], 70);  // a tenth was held out
+    const Outcome shown = run_elmo({"inspect", folder_.text("refined"), "--json"});
+    expect_success(shown);
+    EXPECT_EQ(Json::parse(shown.out)["resumable"], false);
+}
+
+// The first labels of the answer that has no limit.
+TEST_F(ScoredRowsOf, ALimitOfAnswersComesAfterTheThresholdsOfLabels) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 300; ++i)
+        rows += fmt::format("w{} x{} y{},\"a{},b{}\"\n", i % 7, i % 5, i % 3, i % 7, i % 5 == 0 ? i % 3 : 0);
+    const std::string data = folder_.write("d.csv", rows);
+    const std::string run = trained("run", {data, "--validation", "0.3"});
+    expect_success(run_elmo({"calibrate", run, "--label-thresholds", "--quiet"}));
+    const auto answers = [&](const Words& top) {
+        std::vector<std::vector<Json>> all;
+        const Outcome outcome =
+            run_elmo(Words{"predict", run, data, "--label-thresholds", "--json", "--quiet"} + top);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        std::istringstream lines(outcome.out);
+        for (std::string line; std::getline(lines, line);) {
+            all.emplace_back();
+            for (const Json& label : Json::parse(line)["labels"]) all.back().push_back(label["name"]);
+        }
+        return all;
+    };
+    const auto whole = answers({}), first = answers({"--top", "1"});
+    ASSERT_EQ(whole.size(), first.size());
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+        ASSERT_EQ(first[i].empty(), whole[i].empty()) << i;
+        if (whole[i].empty()) continue;
+        EXPECT_EQ(first[i], std::vector<Json>{whole[i].front()}) << i;
+    }
+    expect_failure(run_elmo({"predict", run, data, "--label-thresholds", "--threshold", "0"}), 2,
+                   {"expected no threshold beside them"});
+    expect_failure(run_elmo({"predict", run, data, "--threshold", "-1", "--checkpoint", "last"}), 2,
+                   {"elmo calibrate RUN --checkpoint last"});
+}
+
+TEST_F(ScoredRowsOf, AContinuedPredictionSearchesAsItBegan) {
+    const std::string data = folder_.write("d.csv", rows_of(0, 900, false));
+    const std::string run = trained("run", Words{data, "--encoder", "bag"} + small_model());
+    expect_success(run_elmo({"index", run, "--quiet"}));
+    const Words predict = {"predict", run, data, "--out", folder_.text("a.jsonl"), "--quiet"};
+    expect_success(run_elmo(predict));
+    expect_failure(run_elmo(predict + Words{"--resume", "--search", "approximate"}), 2, {"search"});
+}
+
+// A server that would refuse each request does not start.
+TEST_F(ScoredRowsOf, AServerNeedsTheCalibrationThatItIsToAnswerBy) {
+    const std::string run = trained("run", {folder_.write("d.csv", rows_of(0, 90, false))});
+    expect_failure(run_elmo({"serve", run, "--port", "0", "--threshold", "-1"}), 2,
+                   {"needs a calibrated run"});
+}
+
+}  // namespace
+}  // namespace elmo
