@@ -120,7 +120,8 @@ tsan:
 	@tools/install_deps.sh ci
 	@cmake --preset tsan >/dev/null
 	@cmake --build build-tsan -j $(JOBS) --target $(THREADED:%=test_%)
-	@for layer in $(THREADED); do build-tsan/bin/test_$$layer --gtest_brief=1 --gtest_filter=-*Slow* || exit 1; done
+	@for layer in $(THREADED); do TSAN_OPTIONS=suppressions=tools/tsan_suppressions.txt \
+	    build-tsan/bin/test_$$layer --gtest_brief=1 --gtest_filter=-*Slow* || exit 1; done
 
 torture:
 	@tools/install_deps.sh torture

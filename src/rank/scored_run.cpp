@@ -163,7 +163,7 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     if (!texts.is_whole()) return;
     std::vector<std::int64_t> rows = untrained_rows(texts, parts_.front(), *tokenizer_);
     // No more than validated the run: a training file without its test rows.
-    const double validated = parse_validation(of_run).share * static_cast<double>(num_rows());
+    const double validated = validation_share(of_run) * static_cast<double>(num_rows());
     if (static_cast<double>(rows.size()) <= validated + 3 * std::sqrt(validated)) {
         if (reason_of(config_, "split") != kNothingHeldOut)
             choose_option<std::string>(config_, "split", &Config::split, "all",

@@ -599,12 +599,30 @@ Layout find_layout(const ReadOptions& reading) {
     return layout;
 }
 
+namespace {
+
+std::optional<double> number_of(const std::string& text) {
+    double number = 0;
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return number;
+}
+
+bool is_share(const std::optional<double>& number) {
+    return number && *number >= 0 && *number < 1;
+}
+
+}  // namespace
+
+double validation_share(const ReadOptions& reading) {
+    const auto number = number_of(reading.validation);
+    return is_share(number) ? *number : 0;
+}
+
 Validation parse_validation(const ReadOptions& reading) {
-    Validation validation;
     const std::string& text = reading.validation;
-    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), validation.share);
-    const bool is_number = status == std::errc() && end == text.data() + text.size();
-    if (is_number && validation.share >= 0 && validation.share < 1) return validation;
+    const auto number = number_of(text);
+    if (is_share(number)) return {*number, {}};
     // Rows that are not asked for need not be there.
     const bool asked = reading.split != SplitChoice::kTest && reading.split != SplitChoice::kTrain;
     const bool there = is_file(text);
@@ -619,7 +637,7 @@ Validation parse_validation(const ReadOptions& reading) {
             "validation: expected a share from 0 to below 1, or a file, found '{}'{}", quoted(text),
             reading.validation_of_run
                 ? ", which the run was trained with and which is gone; name it with --validation FILE"
-            : is_number               ? ""
+            : number                  ? ""
             : fs::exists(text, error) ? ", which is no file"
                                       : ": no such file" + did_you_mean_file(text)));
     return {0, text};

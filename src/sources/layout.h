@@ -108,6 +108,8 @@ struct Validation {
     std::filesystem::path file;  // "" for a share
 };
 Validation parse_validation(const ReadOptions& reading);
+// The share; 0 for a file, which need not be there.
+double validation_share(const ReadOptions& reading);
 
 // Whether the rows of the file hold their labels, so that it is data by itself: not texts whose labels are in
 // another file, nor what is of no format.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "program.h"
@@ -60,6 +61,18 @@ TEST_F(ScoredRowsOf, StoredPredictionsOfAllRows) {
             EXPECT_EQ(scores({run, run, file, "--split", "all"})["first"]["intervals"], own["intervals"]);
         }
     }
+}
+
+// Rows to score are asked for, not those that validated.
+TEST_F(ScoredRowsOf, OtherFilesAreScoredWhereTheValidationFileIsGone) {
+    const std::string data = folder_.write("d_train.csv", rows_of(0, 90, false)),
+                      other = folder_.write("v.csv", rows_of(90, 120, false));
+    folder_.write("d_test.csv", rows_of(120, 150, false));
+    const std::string run = trained("run", {data, "--validation", other});
+    const std::string copy = folder_.write("copy.csv", rows_of(0, 90, false) + "\n");
+    std::filesystem::remove(other);
+    EXPECT_EQ(scores({run, copy})["protocol"]["samples"], 90);
+    EXPECT_EQ(scores({run, copy, "--split", "all"})["protocol"]["samples"], 90);
 }
 
 // A pair 'row label' is about a row of what is scored.
