@@ -60,7 +60,7 @@ def test_validation_rows_of_a_run_beside_other_rows(tmp_path, caplog):
             assert elmo.train(init=opened, epochs=1).log[0].validation_rows == 50
             assert opened.evaluate(file, split="validation", bootstrap=0).protocol.samples == 50
             assert elmo.index(opened, file, split="all").texts > 0
-            assert not elmo.train(file, out=run.path, resume=True).result.interrupted
+            assert not elmo.train(file, out=run.path, resume=True, **COLUMNS).result.interrupted
     out = run.path + " memory"
     elmo.train(**pair, validation=(texts[:50], labels[:50]), out=out, **SHORT)
     gone = elmo.Run(out)
@@ -70,11 +70,11 @@ def test_validation_rows_of_a_run_beside_other_rows(tmp_path, caplog):
     with caplog.at_level("WARNING", "elmo"):
         assert elmo.train(**pair, init=gone, epochs=1).log[0].config.validation == "0.02"
     assert "which it does not keep; a share of 0.02 of the rows is taken; validation= takes others" in caplog.text
-    (tmp_path / "rows.csv").write_text("text,labels\n" + "".join(f"{text},{row[1]}\n" for text, row in zip(texts, labels)))
-    elmo.train(tmp_path / "rows.csv", validation=(texts[:50], [row[1] for row in labels[:50]]), out=tmp_path / "csv", **SHORT)
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table_of(200).to_pylist()))
+    elmo.train(tmp_path / "rows.jsonl", validation=(texts[:50], labels[:50]), out=tmp_path / "lines", **COLUMNS, **SHORT)
     with pytest.raises(elmo.DataError, match="^validation: those of the run were rows from memory, which are gone; give them again, or "
                                              "others, with validation$"):
-        elmo.Run(tmp_path / "csv").calibrate()
+        elmo.Run(tmp_path / "lines").calibrate()
 
 
 def test_a_file_for_validation_that_a_recipe_names(tmp_path):
