@@ -62,7 +62,8 @@ struct Row {
     std::optional<std::string> label_field = {};  // instead of labels: a field of a table, read as in a file
 };
 
-// Whether this is the path of a temporary RowFolder, which its program has removed if it is not there.
+// Whether this is the path of a temporary RowFolder or of a file in it, or what a run calls rows from memory:
+// a name that tells them from others and leads to no file.
 ELMO_API bool is_row_folder(const std::string& path);
 
 // A data set from memory. Every verb reads its data more than once, so rows go to a folder as they come:
@@ -70,7 +71,7 @@ ELMO_API bool is_row_folder(const std::string& path);
 // Memory does not grow. Without test rows, a share of the rows is held out as for any file (test_share).
 class ELMO_API RowFolder {
   public:
-    // A temporary folder, removed with this object.
+    // A temporary folder, removed with this object by the process that made it.
     RowFolder();
     // This folder, made if it is missing, and kept. DataError if it already holds such files.
     explicit RowFolder(const std::string& folder);

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from elmo import _core
 from elmo._config import OF_ONE_RUN, document, make_config, number, whole_number
-from elmo._data import is_rows, refuse_separator, set_columns_of_run, set_data, set_nothing_but_validation
+from elmo._data import is_rows, refuse_separator, set_columns_of_run, set_data, set_nothing_but_validation, take_default_validation
 from elmo._inputs import describe, is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
-from elmo._run import Run, compare_runs, evaluate_run, export_run, index_run, report_run, set_own_data, unless_linear
+from elmo._run import (Run, compare_runs, evaluate_run, export_run, index_run, refuse_lost_validation, report_run,
+                       set_own_data, set_validation_of_run, unless_linear)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -47,18 +48,22 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     listener = Listener(progress, on_log, on_validation)
     kept: list[Any] = []
     refuse_separator(texts, options)
-    if options.get("init") and data is not None:
-        set_columns_of_run(config, options["init"], data, options)
-    if data is not None or texts is not None or not (options.get("resume") or options.get("init")):
+    has_rows, init = data is not None or texts is not None, options.get("init")
+    if init and (has_rows or is_rows(opened(validation))):
+        set_columns_of_run(config, init, data, options)
+    if has_rows or not (options.get("resume") or init):
         kept = set_data(config, data, texts, labels, test, validation, label_names, options.get("test_share"))
+        if options.get("resume") and out is not None:
+            kept += set_validation_of_run(config, path_of(out, "out", "a folder for the run"),
+                                          refuse_lost_validation("give the same ones again as validation=(texts, labels)"))
+        elif init:
+            kept += set_validation_of_run(config, init, lambda why: take_default_validation(config, why))
     elif options.get("resume"):
         if out is not None:
             kept = set_own_data(config, path_of(out, "out", "a folder for the run"), "give them again as texts=… and labels=…")
     else:  # the run that it starts from knows its data, as a continued run does
-        set_nothing_but_validation(config, labels, test, validation, label_names)
-        kept = [*getattr(options["init"], "_kept", []),
-                *unless_linear(options["init"], lambda: set_own_data(config, options["init"],
-                                                                     "give rows as data, or as texts and labels"))]
+        kept = set_nothing_but_validation(config, labels, test, validation, label_names)
+        kept += unless_linear(init, lambda: set_own_data(config, init, "give rows as data, or as texts and labels"))
     temporary = None
     if out is None:
         if options.get("resume"):
@@ -67,12 +72,12 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
         out = os.path.join(temporary, "run")
     config.set("out", path_of(out, "out", "a folder for the run"))
     run = Run._of(os.fspath(out), temporary, kept)
-    if kept:
-        run._own = config
     try:
         run._result = from_json(_core.train(listener, config))
     finally:
         listener.close()
+    if kept:
+        run._trained_by(config)
     return run
 
 
@@ -166,11 +171,12 @@ def export(run: Any, to: str, out: str | os.PathLike[str], *, progress: bool | N
     return export_run(run, to, out, progress, options)
 
 
-@document("m", without=("data",))
-def plan(data: Any = None, *, recipe: Any = None, **options: Unpack[PlanOptions]) -> Plan:
-    """The memory of a training run, tensor by tensor, without running it: of a data set, or of `labels` or `shape`."""
+@document("m", without=("data", "validation"))
+def plan(data: Any = None, *, validation: Any = None, recipe: Any = None, **options: Unpack[PlanOptions]) -> Plan:
+    """The memory of a training run, tensor by tensor, without running it: of a data set, or of `labels` or `shape`. data and
+    validation are as of train."""
     config = make_config("m", options, recipe)
-    kept = set_data(config, data, None, None) if data is not None else None
+    kept = set_data(config, data, None, None, None, validation) if data is not None else None
     if kept is None and options.get("labels") is None and options.get("shape") is None:
         raise _core.ConfigError("expected data, labels or shape: a plan needs the number of labels")
     return plan_of(*_core.plan(None, config))

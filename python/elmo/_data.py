@@ -69,7 +69,7 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str, label_
     if is_path(data):
         raise DataError(f"{what}: expected a pair of texts and labels, a table, a Parquet or an Arrow file, found the path "
                         f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
-    data = reader_of(data, [*split_columns(text_column), label_column])
+    data = reader_of(data, [*split_columns(text_column, column_list(data)), label_column])
     cut_categories = config.get("label_separator") != "auto"
     with about(named):
         if add_table(rows, data, text_column, label_column, allows_null(config), cut_categories, test, what) == 0:
@@ -101,25 +101,31 @@ def test_of(data: Any) -> Any:
 
 def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str, Any]) -> None:
     """What is not given as an option is read from the columns that the run was trained on, unless the table lacks them
-    and has the usual ones."""
+    and has the usual ones. Texts and labels without a table are called as these columns."""
     data = opened(data)
     if is_path(data):
         return  # the library reads it, and knows the run
-    there = set(column_list(splits_of(data)[0]))
+    there = set(() if data is None else column_list(splits_of(data)[0]))
     of_run = resolve_for_run(folder_of(run), config)
     for key in ("text_column", "label_column"):
         columns = of_run.get(key)
-        has_them = (set(split_columns(columns)) <= there if key == "text_column" else
+        has_them = (set(split_columns(columns, there)) <= there if key == "text_column" else
                     columns in there or stands_for_columns(columns, there))
         if options.get(key) is None and (has_them or config.get(key) not in there):
             config.set(key, columns)
-    if options.get("allow_null_labels") is None:
-        config.set("allow_null_labels", of_run.get("allow_null_labels"))
+    for key in ("allow_null_labels", "label_separator"):
+        if options.get(key) is None:
+            config.set_of_run(key, of_run.get(key))
 
 
 def is_table_name(path: str) -> bool:
     """Of CSV and TSV, plain or compressed: they validate a training file of their format only."""
     return not {".csv", ".tsv"}.isdisjoint(Path(path.lower()).suffixes)
+
+
+def has_matrix(pair: Any) -> bool:
+    """Of texts and labels."""
+    return isinstance(pair, tuple) and len(pair) == 2 and is_matrix(pair[1])
 
 
 def refuse_labels_alone(texts: Any, labels: Any, label_names: Any) -> None:
@@ -136,15 +142,14 @@ def refuse_separator(texts: Any, options: Mapping[str, Any]) -> None:
                           "labels")
 
 
-def set_nothing_but_validation(config: Config, labels: Any, test: Any, validation: Any, label_names: Any) -> None:
+def set_nothing_but_validation(config: Config, labels: Any, test: Any, validation: Any, label_names: Any) -> list[Rows]:
     """Of a call without rows, which takes those of another run."""
     refuse_labels_alone(None, labels, label_names)
     if test is not None:
         raise ConfigError("test: expected beside data or texts only; the run that init names has its own test rows")
     if is_rows(validation):
         raise ConfigError(f"validation: expected a share or a file beside init without data, found {type(validation).__name__}")
-    if validation is not None:
-        config.set("validation", text_of("validation", validation))
+    return set_validation(config, validation, False)
 
 
 def is_rows(validation: Any) -> bool:
@@ -164,17 +169,21 @@ def is_file(validation: Any) -> bool:
 
 
 def set_validation(config: Config, validation: Any, beside_memory: bool, label_names: Any = None,
-                   labels: Any = None) -> list[Rows]:
-    """A share, a file or rows; returns what has to live as long as it is used."""
+                   labels: Any = None, reading: Config | None = None) -> list[Rows]:
+    """A share, a file or rows, or what a recipe names; returns what has to live as long as it is used. A table is read by
+    the options of `reading`, where its columns are others than those of the data."""
+    if validation is None and config.given("validation") and not is_path(opened(config.get("validation"))):
+        validation = config.get("validation")
     named, validation = name_of_file(validation), opened(validation)
     if is_rows(validation):
         rows, scratch = new_rows(config), Config()
-        add_any(rows, validation, config, False, "validation", label_names, labels, named)
+        add_any(rows, validation, reading or config, False, "validation", label_names, labels, named)
         rows.finish(scratch, named)
-        config.set_copy("validation", os.path.join(scratch.get("data"), "train.jsonl"), named)
+        config.set_copy("validation", os.path.join(scratch.get("data"), "train.jsonl"),
+                        named or os.path.join(scratch.original("data"), "train.jsonl"))
         return [rows]
     if validation is not None:
-        if is_path(validation) and beside_memory and is_table_name(os.fspath(validation)):
+        if beside_memory and is_path(validation) and is_table_name(os.fspath(validation)):
             raise DataError("validation: expected a pair of texts and labels, a table, or a file of JSON lines, Parquet or "
                             f"Arrow beside rows from memory, found the path {os.fspath(validation)!r}; read it first, as "
                             "pandas.read_csv does")
@@ -200,7 +209,8 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
     if (data is None) == (texts is None):
         raise ConfigError("expected either data (a path or a table), or texts and labels; found "
                           + ("neither" if data is None else "both"))
-    refuse_labels_alone(texts, labels, label_names)
+    beside_matrix = has_matrix(test) or has_matrix(validation)
+    refuse_labels_alone(texts, labels, None if beside_matrix else label_names)
     if config.given("test"):  # of a recipe: that of another run
         config.set("test", "")
     named, data = named or name_of_file(data), opened(data)
@@ -227,7 +237,8 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         add_any(rows, train, config, False, "data", named=of_train)
     else:
         of_train, of_test = "", test_file
-        add_values(rows, texts, labels, label_names, allow_null=allows_null(config))
+        add_values(rows, texts, labels, None if beside_matrix and not is_matrix(labels) else label_names,
+                   allow_null=allows_null(config))
     if test is not None:
         if test_share is not None and float(config.get("test_share")) != 0:
             raise ConfigError(f"test_share: expected none beside test rows (no others are held out then), found {test_share}; "
@@ -236,7 +247,8 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         if config.get("resume") != "true":  # a continued run keeps its own
             config.set("test_share", "0")  # the run remembers that none of its rows were held out
     rows.finish(config, of_train, of_test)
-    config.set_copy("data", config.get("data"), named)
+    if named:
+        config.set_copy("data", config.get("data"), named)
     if named and test_file:
         config.set_copy("test", os.path.join(config.get("data"), "test.jsonl"), test_file)
     return [rows, *kept]
@@ -252,6 +264,11 @@ def name_of_split(named: str, data: Any, split: str) -> str:
     return os.path.join(named, split) if isinstance(data, Splits) else named
 
 
+def take_default_validation(config: Config, why: str) -> None:
+    config.set("validation", share := Config().get("validation"))
+    logging.getLogger("elmo").warning("validation: %s; a share of %s of the rows is taken; validation= takes others", why, share)
+
+
 def read_again(config: Config, needs_test: bool) -> list[Rows]:
     """Of a configuration with the options of a run: copies of the files that only Python reads and that the run was
     trained on. Nothing where the library reads the run's data itself, or says why it cannot."""
@@ -259,6 +276,8 @@ def read_again(config: Config, needs_test: bool) -> list[Rows]:
     by_python = {path for path in (data, validation, test) if os.path.exists(path) and not is_path(opened(path))}
     if data not in by_python:
         return set_validation(config, validation, False) if validation in by_python else []
+    if validation and is_file(validation) and validation not in by_python:
+        config.set("validation", validation)  # known beside the data, which will be a copy
     if needs_test and (path := config.get("test")) and test not in by_python:
         if os.path.exists(path):
             raise ConfigError(f"test: expected a path that was read as data here before, found '{path}', which only the run names; a "

@@ -35,7 +35,18 @@ def path_of(value: Any, what: str, of: str) -> str:
     """The path, or a message that says what was expected."""
     if not is_path(value):
         raise ConfigError(f"{what}: expected {of}, found {describe(value)}")
-    return os.fspath(value)
+    if not is_utf8(path := os.fspath(value)):
+        raise ConfigError(f"{what}: expected a str that UTF-8 can hold, found {path!r}; rename what is called so")
+    return path
+
+
+def is_utf8(text: str) -> bool:
+    """Not of half a surrogate pair, as of a file name in another encoding."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def folder_of(run: Any) -> str:
@@ -81,6 +92,14 @@ def refuse_lazy(values: Any, what: str) -> None:
         raise DataError(f"{what}: expected data that is there, found a LazyFrame; call its collect() first")
 
 
+def refuse_transform(table: Any, what: str) -> None:
+    """A function that Hugging Face's data sets apply when rows are read, which reading the columns passes by."""
+    form = getattr(table, "format", None) if module_of(table) == "datasets" else None
+    if isinstance(form, dict) and form.get("type") == "custom":
+        raise DataError(f"{what}: expected a data set without a transform, found one (set_transform, with_transform), which is not "
+                        "applied here; apply it first: data.reset_format() and data.map(function, batched=True)")
+
+
 def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
     values = iter(values)
     while chunk := list(itertools.islice(values, CHUNK)):
@@ -103,6 +122,8 @@ def is_null(value: Any) -> bool:
 def name_of(label: Any, where: str, allow_null: bool = False, of_text: bool = False) -> str | None:
     """Without blanks around it; None for a null that is allowed. With `of_text` it is one of the labels of a text."""
     if isinstance(label, str):
+        if not label.isascii() and not is_utf8(label):
+            raise DataError(f"{where}: expected a str that UTF-8 can hold, found {describe(label)}")
         if not (name := label.strip(BLANKS)):
             raise DataError(f"{where}: expected a label's name, found " + (describe(label) if label else "an empty str")
                             + ("; leave it out: a text without labels has an empty list" if of_text else ""))
@@ -122,6 +143,16 @@ def name_of(label: Any, where: str, allow_null: bool = False, of_text: bool = Fa
     elif isinstance(label, (bool, np.bool_)):
         advice = "; convert it: astype(str) makes names, astype(int) numbers"
     raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}{advice}")
+
+
+def whole_if_float(entry: Any, where: str) -> Any:
+    """A label that is a whole number as a float, as pandas has them beside a gap, as an int; anything else as it is."""
+    if not isinstance(entry, float) or not entry.is_integer():
+        return entry
+    if abs(entry) > 2**53:
+        raise DataError(f"{where}: expected a label's name or whole number, found a number beyond 2^53, which may be rounded "
+                        f"({describe(entry)}); convert it: astype('Int64') of pandas makes whole numbers and keeps gaps")
+    return int(entry)
 
 
 def as_list(entry: Any) -> Any:
@@ -199,15 +230,20 @@ def matrix_rows(labels: Any, label_names: Sequence[Any] | None) -> Iterator[list
 
 
 def refuse_flags(labels: Any, what: str) -> None:
-    """Rows of 0 and 1 as `tolist` of a matrix makes them. Equal rows [0, 1] may be the labels 0 and 1 of each text."""
-    if not isinstance(labels, (list, tuple)) or not labels or not isinstance(labels[0], (list, tuple)) or len(labels[0]) < 2:
+    """Rows of 0 and 1 as `tolist` of a matrix makes them, or its rows. Equal rows [0, 1] may be the labels 0 and 1 of each
+    text."""
+    if not isinstance(labels, (list, tuple)) and not hasattr(labels, "to_list") and not hasattr(labels, "tolist") or len(labels) == 0:
+        return  # what is read only once, and what has no rows of labels
+    first = next(iter(labels))
+    if isinstance(first, (set, frozenset)) or not isinstance(first := as_list(first), (list, tuple)) or len(first) < 2:
         return
-    width = len(labels[0])
+    rows, width = list(map(as_list, labels)), len(first)
     if all(isinstance(row, (list, tuple)) and len(row) == width
-           and all(isinstance(value, (numbers.Real, np.bool_)) and value in (0, 1) for value in row) for row in labels
-           ) and (len(set(labels[0])) < width or len(set(map(tuple, labels))) > 1):
+           and all(isinstance(value, (numbers.Real, np.bool_)) and value in (0, 1) for value in row) for row in rows
+           ) and (len(set(first)) < width or len(set(map(tuple, rows))) > 1):
         raise DataError(f"{what}: expected the labels of each text, found rows of {width} values that are 0 or 1, which are a "
-                        "matrix; give it as one: numpy.array(...)")
+                        "matrix; give it as one: " + ("texts=…, labels=numpy.array(...)" if what.startswith("column") else
+                                                      "numpy.array(...)"))
 
 
 def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bool = False,
@@ -224,10 +260,8 @@ def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bo
     for row, entry in enumerate(iterate(labels, what, "an entry per text")):
         if fields and isinstance(entry, str):
             yield entry
-        elif isinstance(entry, float) and entry.is_integer():  # as pandas has whole numbers beside a gap
-            yield [str(int(entry))]
         else:
-            yield names_of(entry, f"{what}[{row}]", allow_null)
+            yield names_of(whole_if_float(entry, where := f"{what}[{row}]"), where, allow_null)
 
 
 def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, test: bool = False,
@@ -256,8 +290,9 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
     return count
 
 
-def split_columns(text_column: str) -> list[str]:
-    return [column.strip() for column in text_column.split("+")]
+def split_columns(text_column: str, there: Iterable[str] = ()) -> list[str]:
+    """The columns that text_column names, of a table with the columns `there`; one of these may hold a + or end in a blank."""
+    return [text_column] if text_column in there else [column.strip() for column in text_column.split("+")]
 
 
 def listed_names(names: Sequence[str]) -> str:
@@ -281,6 +316,11 @@ def missing_column(column: str, of_labels: bool, names: Sequence[str]) -> DataEr
             break
     return DataError(f"expected a column '{column}'{f' (did you mean {near[0]!r}?)' if near else ''}, "
                      f"found {known or 'none'}; {advice}")
+
+
+def require_once(column: str, names: Sequence[str]) -> None:
+    if (times := names.count(column)) > 1:  # pandas and Arrow allow it
+        raise DataError(f"expected the column '{column}' once, found it {times} times; rename one of them")
 
 
 def stands_for_columns(label_column: str, names: Iterable[str]) -> bool:
@@ -315,8 +355,11 @@ def add_flags(rows: Rows, table: Any, columns: list[str], label_column: str, tes
     """The rows of a table whose labels are columns of 0 and 1."""
     if hasattr(table, "read_all"):
         table = table.read_all()
+    if module_of(table) == "datasets":
+        table = table.with_format("arrow")  # whose format may leave columns out
     names = column_list(table)
     for column in columns:
+        require_once(column, names)
         if column not in names:
             raise missing_column(column, False, names)
     keys = {str(key): key for key in (table.keys() if hasattr(table, "keys") else names)}
@@ -325,8 +368,7 @@ def add_flags(rows: Rows, table: Any, columns: list[str], label_column: str, tes
     for name in names:
         if name in columns or not name or not name.startswith(beginning):
             continue
-        if names.count(name) > 1:  # pandas allows it
-            raise DataError(f"expected the column '{name}' once, found it {names.count(name)} times; rename one of them")
+        require_once(name, names)
         if (flags := flags_of(table[keys[name]], name, bool(beginning))) is not None:
             labels[name] = flags
     if not labels:
@@ -349,7 +391,9 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     refuse_lazy(table, what)
     if module_of(table) == "pandas" and getattr(table, "ndim", 2) == 1:
         raise DataError(f"{what}: expected a table, found a {type(table).__name__}; give texts=… and labels=…")
-    columns, there = split_columns(text_column), column_list(table)
+    refuse_transform(table, what)
+    there = column_list(table)
+    columns = split_columns(text_column, there)
     if there and stands_for_columns(label_column, there):
         return add_flags(rows, table, columns, label_column, test)
     for column in (*columns, label_column) if there else ():
@@ -373,16 +417,13 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
         advice = ("give texts=… and labels=…, or pandas.DataFrame(…) of rows" if what == "data" else
                   "give a tuple (texts, labels), or pandas.DataFrame(…) of rows")
         raise DataError(f"{what}: expected a path, a table or a dict of columns, found {describe(table)}; {advice}")
-    keys: dict[str, list[Any]] = {}
-    for key in table.keys():  # a frame without a header has numbers
-        keys.setdefault(str(key), []).append(key)
+    keys = {str(key): key for key in table.keys()}  # a frame without a header has numbers
     for column in (*columns, label_column):
-        if (times := len(keys.get(column, []))) > 1:  # pandas allows it
-            raise DataError(f"expected the column '{column}' once, found it {times} times; rename one of them")
-        if times == 0:
+        require_once(column, there)
+        if column not in keys:
             raise missing_column(column, column == label_column, list(keys))
-    fields = {column: iterate(table[keys[column][0]], f"column '{column}'", "texts") for column in columns}
-    labels = table[keys[label_column][0]]
+    fields = {column: iterate(table[keys[column]], f"column '{column}'", "texts") for column in columns}
+    labels = table[keys[label_column]]
     if has_categories(labels) and not cut_categories:
         labels = (label if not isinstance(label, str) else [label] if label.strip(BLANKS) else []
                   for label in iterate(labels, f"column '{label_column}'", "an entry per text"))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence, overload
 
 import numpy as np
@@ -90,6 +91,8 @@ class Answers(Sequence["list[Prediction]"]):
                             shape=(len(self), self._predictor.num_labels), copy=True)  # it is sorted in place
         if columns is not None:
             place: dict[str, int] = {}
+            if isinstance(columns, (set, frozenset)):
+                iterate(columns, "columns", "names or numbers")  # which says that they need an order
             for name in listed(columns, "columns"):
                 if name in place:
                     raise _core.DataError(f"columns: expected every label once, found {name!r} more than once")
@@ -158,17 +161,18 @@ class Predictor:
         labels : answer with these only, by name, or by number where no label is called so; only their weights are read.
         without : never answer with these.
         """
-        self._run = run  # a temporary run stays while it is used
-        self._options = options
-        self._said = getattr(run, "_said", {})
-        self._core, self._read = open_run(run, options, labels, without), []
+        self._options, self._said = options, getattr(run, "_said", {})
+        self._labels, self._without = listed(labels, "labels"), listed(without, "without")
+        self._core, self._read = open_run(run, options, self._labels or None, self._without or None), []
+        # A temporary run stays while it is used; a folder is the same one after a change of the working folder.
+        self._run = run if hasattr(run, "_said") else os.path.abspath(run)
         self._log_messages()
 
     @classmethod
     def _of(cls, run: Any, options: Any, core: _core.Predictor, read: list[Any]) -> Predictor:
         predictor = cls.__new__(cls)
         predictor._run, predictor._options, predictor._core, predictor._said = run, options, core, run._said
-        predictor._read = read
+        predictor._read, predictor._labels, predictor._without = read, [], []
         predictor._log_messages()
         return predictor
 
@@ -223,8 +227,13 @@ class Predictor:
         return Answers(*answers, self._core)
 
     def predict_among(self, texts: Any, labels: Any) -> Answers:
-        """The best of these labels, by name or number; only their weights are read."""
-        return Predictor(self._run, labels=labels, **self._options).predict(texts)
+        """The best of these labels, by name or number; only their weights are read. Those that this Predictor never
+        answers with are refused."""
+        wanted = listed(labels, "labels")
+        if never := [name for name in wanted if name in self._without or self._labels and name not in self._labels]:
+            raise _core.DataError(f"labels: expected labels that this Predictor answers with, found {listed_names(never)}; leave them "
+                                  "out, or ask the run (run.predict_among)")
+        return Predictor(self._run, labels=wanted or None, **self._options).predict(texts)
 
     def embed(self, texts: Any) -> np.ndarray:
         """The vectors that the run's encoder makes of the texts, a row per text."""
@@ -256,7 +265,7 @@ class Predictor:
         config, why_not = None, ""
         if nearest and self._core.has_nearest([text]):
             config, why_not = self._with_training_rows()
-        result = from_json(self._core.explain([text], listed(labels, "labels"), top, int(nearest), config))
+        result = from_json(self._core.explain([text], listed(labels, "labels"), top, min(int(nearest), sys.maxsize), config))
         self._log_messages(why_not=why_not)
         for label in result["labels"]:
             label["name"] = label["name"] or str(label["label"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config, number
-from elmo._data import (has_splits, is_file, is_rows, name_of_file, name_of_split, read_again, refuse_labels_alone,
+from elmo._data import (has_matrix, has_splits, is_file, is_rows, name_of_file, name_of_split, read_again, refuse_labels_alone,
                         refuse_separator, set_columns_of_run, set_data, set_validation, set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of, texts_of
 from elmo._listener import Listener
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from elmo._options import CalibrateOptions, EvaluateOptions, ExportOptions, IndexOptions, PredictOptions
 
 
+# Runs of this process that have copies of the rows that trained them, by folder, as long as their objects live.
+TRAINED: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
 # What the folder of a run has, also before its first checkpoint; that of a checkpoint has the third.
 PARTS = ("best", "last", "manifest.json", "recipe.toml", "log.jsonl")
 
@@ -37,7 +39,8 @@ class Run:
         self.path = os.path.abspath(path_of(path, "path", "the folder of a run"))  # also after a change of the working folder
         self._result: Result | None = None
         self._kept: list[Any] = []  # copies of the rows that the run was trained on
-        self._own: _core.Config | None = None  # names them
+        self._own: _core.Config | None = None  # names them,
+        self._hashes: Any = None  # and these tell which run they trained
         self._opened: tuple[Any, _core.Predictor, list[Any]] | None = None  # with copies of training rows that it shows
         self._said: dict[str, None] = {}  # messages of predictions, the last ones
         if not any(os.path.exists(os.path.join(self.path, part)) for part in PARTS):
@@ -50,10 +53,15 @@ class Run:
         """A run that is being trained; its temporary folder goes when it goes."""
         run = cls.__new__(cls)
         run.path, run._result, run._kept, run._own, run._opened = os.path.abspath(path), None, kept, None, None
-        run._said = {}
+        run._said, run._hashes = {}, None
         if temporary is not None:
-            weakref.finalize(run, shutil.rmtree, temporary, ignore_errors=True)
+            weakref.finalize(run, remove_own, temporary, os.getpid())
         return run
+
+    def _trained_by(self, own: _core.Config) -> None:
+        """Training has ended, on the rows that `own` names."""
+        self._own, self._hashes = own, hashes_of(self.path)
+        TRAINED[os.path.realpath(self.path)] = self
 
     def __copy__(self) -> Run:
         return self  # a temporary folder goes with the object that trained it
@@ -69,7 +77,7 @@ class Run:
         if not os.path.isdir(state["path"]):
             raise _core.DataError(f"{state['path']}: expected the folder of a run, found nothing; a pickle holds only its "
                                   "path: save a run in a folder that stays (run.save(folder)), then pickle that")
-        self.__dict__.update(state, _kept=[], _own=None, _opened=None, _said={})
+        self.__dict__.update(state, _kept=[], _own=None, _hashes=None, _opened=None, _said={})
 
     def __fspath__(self) -> str:
         return self.path
@@ -86,9 +94,9 @@ class Run:
                 raise _core.DataError(f"{os.fspath(folder)}: expected a folder that is not there yet, found one; name another, or give "
                                       "overwrite=True")
             Run(folder)  # what is no run stays
-            ours, there = os.path.realpath(self.path), os.path.realpath(path)
-            if os.path.commonpath([ours, there]) in (ours, there):
-                raise _core.DataError(f"{os.fspath(folder)}: expected another folder than that of the run itself; name another")
+        ours, there = os.path.realpath(self.path), os.path.realpath(path)
+        if os.path.commonpath([ours, there]) in (ours, there):
+            raise _core.DataError(f"{os.fspath(folder)}: expected another folder than that of the run itself; name another")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".elmo-save-", dir=os.path.dirname(path)) as temporary:
             copy, old = shutil.copytree(self.path, os.path.join(temporary, "new")), os.path.join(temporary, "old")
@@ -112,8 +120,12 @@ class Run:
     @property
     def log(self) -> list[Result]:
         """The lines of the run's log."""
-        with open(os.path.join(self.path, "log.jsonl"), encoding="utf-8") as file:
-            return [json.loads(line, object_hook=Result) for line in file]
+        try:
+            with open(os.path.join(self.path, "log.jsonl"), encoding="utf-8") as file:
+                return [json.loads(line, object_hook=Result) for line in file]
+        except OSError as error:
+            raise _core.DataError(f"{self.path}: expected the folder of a run with its log.jsonl, found {error.strerror}; a "
+                                  "checkpoint has none: open the folder above it") from None
 
     @property
     def label_names(self) -> list[str]:
@@ -191,19 +203,19 @@ class Run:
         """
         config, is_table = make_config("c", options), is_rows(opened(validation))
         for table in (data, validation if is_table else None):
-            if table is not None:
+            if table is not None or texts is not None:
                 set_columns_of_run(config, self, table, options)
-        of_validation = isinstance(validation, tuple) and len(validation) == 2 and is_matrix(validation[1])
+        of_validation = has_matrix(validation)
         refuse_labels_alone(texts, labels, None if of_validation else label_names)
-        kept = list(self._kept)
         if is_table:
             kept = set_validation_alone(config, validation, label_names)
         elif data is not None or texts is not None:
             kept = set_data(config, data, texts, labels, None, validation, label_names)
+            kept += set_validation_of_run(config, self, refuse_lost_validation("give them again, or others, as validation=(texts, labels)"))
         elif is_file(validation):
-            set_validation(config, validation, False)
+            kept = set_validation(config, validation, False)
         else:
-            kept += set_validation(config, validation, False)
+            kept = set_validation(config, validation, False)
             kept += set_own_data(config, self, "give them again as texts=… and labels=…, or others as validation=(texts, labels)")
         self._opened = None  # not two models at a time; it would be opened again anyway
         listener = Listener(progress)
@@ -228,6 +240,24 @@ class Run:
     def inspect(self) -> Result:
         """What the run folder holds."""
         return from_json(_core.inspect(None, self.path, _core.Config()))
+
+
+def remove_own(folder: str, maker: int) -> None:
+    """A temporary folder, by the process that made it: a fork that ends leaves it there."""
+    if os.getpid() == maker:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def hashes_of(run: str) -> tuple[Any, Any] | None:
+    """What a run knows its training rows and labels by; None before its first checkpoint."""
+    for checkpoint in ("best", "last"):
+        try:
+            with open(os.path.join(run, checkpoint, "state.json"), encoding="utf-8") as file:
+                state = json.load(file)
+            return state["data_hash"], state["names_hash"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
 
 
 def stamp_of(file: str) -> tuple[int, int] | None:
@@ -270,8 +300,10 @@ def set_own_data(config: _core.Config, run: Any, advice: str, needs_test: bool =
     """Sets the rows that a run was trained on, where they are copies or only Python reads them; returns what has to live
     as long as they are used. Otherwise the library takes them from the run. Test rows need be there only for what
     `needs_test`."""
-    own, kept = own_data(run), []
-    if own is None:
+    owner = owner_of_rows(run)
+    if owner is not None:
+        own, kept = owner._own, list(owner._kept)
+    else:
         own = _core.resolve_for_run(folder_of(run), config)
         if has_lost_rows(own):
             raise _core.DataError(f"{folder_of(run)}: this run was trained on rows from memory, which it does not keep; {advice}")
@@ -284,18 +316,57 @@ def set_own_data(config: _core.Config, run: Any, advice: str, needs_test: bool =
     return kept
 
 
-def own_data(run: Any) -> _core.Config | None:
-    """What names the copies of a run's rows, where its folder still holds the run that they trained. Of a run that was
-    resumed, it may name copies of the first time, which are gone."""
-    if (own := getattr(run, "_own", None)) is None:
-        return None
+def refuse_lost_validation(advice: str) -> Callable[[str], None]:
+    def refuse(why: str) -> None:
+        raise _core.DataError(f"validation: {why}; {advice}")
+    return refuse
+
+
+def set_validation_of_run(config: _core.Config, run: Any, lost: Callable[[str], None]) -> list[Any]:
+    """Beside other rows, and where no validation is given: sets that of the run, where it is copies or a file that the
+    library would not know beside these rows; returns what has to live as long as it is used. `lost` is called with the reason
+    where they are gone."""
+    if config.given("validation"):
+        return []
+    if (owner := owner_of_rows(run)) is not None and owner._own.given("validation"):
+        value, original = owner._own.get("validation"), owner._own.original("validation")
+        config.set_copy("validation", value, original if original != value else "")
+        return list(owner._kept)
     of_run = _core.resolve_for_run(folder_of(run), _core.Config())
-    return own if of_run.get("data") == own.original("data") or has_lost_rows(of_run) else None
+    if _core.is_row_folder(of_run.get("validation")):
+        lost(f"those of {folder_of(run)} were rows from memory, which it does not keep")
+    elif is_file(known := _core.known_path(of_run, "validation")) and os.path.exists(known):
+        of_call = _core.resolve_for_run(folder_of(run), config)
+        kept = set_validation(of_call, known, False, reading=of_run)
+        config.set_copy("validation", of_call.get("validation"), known)
+        return kept
+    return []
+
+
+def owner_of_rows(run: Any) -> Run | None:
+    """The object that has copies of a run's rows, where its folder still holds the run that they trained."""
+    of_run = _core.resolve_for_run(folder_of(run), _core.Config())
+    for owner in (run, TRAINED.get(os.path.realpath(folder_of(run))) if has_lost_rows(of_run) else None):
+        if (own := getattr(owner, "_own", None)) is None or owner._hashes != hashes_of(owner.path):
+            continue
+        if all(of_run.get(key) == own.original(key) for key in ("data", "validation", "test") if own.given(key)):
+            return owner
+    return None
 
 
 def has_lost_rows(of_run: _core.Config) -> bool:
-    """Whether the rows of a run were copied from memory for its training, and are gone."""
-    return _core.is_row_folder(data := of_run.get("data")) and not os.path.exists(data)
+    """Whether the rows of a run were copied from memory for its training."""
+    return _core.is_row_folder(of_run.get("data"))
+
+
+def is_own_file_with_test(run: Any, path: Any, options: Any) -> bool:
+    """Whether a file that only Python reads is the run's own, beside which test rows were given."""
+    if not is_table_file(path) or any(options.get(key) is not None for key in ("text_column", "label_column")):
+        return False
+    of_run, owner = _core.resolve_for_run(folder_of(run), _core.Config()), owner_of_rows(run)
+    if os.path.realpath(path) != os.path.realpath(of_run.get("data")):
+        return False
+    return of_run.get("test") != "" or owner is not None and os.path.exists(os.path.join(owner._own.get("data"), "test.jsonl"))
 
 
 def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
@@ -304,12 +375,16 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     refuse_labels_alone(texts, labels, label_names)
     refuse_separator(texts, options)
     as_file, path = is_table_file(data), data
+    if texts is None and as_file and is_own_file_with_test(run, path, options):
+        data = None
     data = opened(data)
     if texts is None and data is None:
         return set_own_data(config, run, advice, config.get("split") not in ("train", "validation"))
+    of_validation = ([] if config.get("split") not in ("all", "validation") or not (as_file or is_path(data)) else
+                     set_validation_of_run(config, run, lambda why: None))  # the library says so where it needs them
     if texts is None and is_path(data):
         config.set("data", os.fspath(data))
-        return []
+        return of_validation
     if options.get("split") is not None and not as_file:
         raise _core.ConfigError("split: rows from memory have no splits: all of them are scored" if not is_path(path) else
                                 f"split: expected none beside a folder of splits, of which 'test' is scored; give the folder of "
@@ -324,7 +399,7 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
         config.set("test_share", "0")
         if options.get("save_scores") is None:
             config.set("save_scores", "none")  # the name of such data would mean nothing in the run
-    return kept
+    return kept + of_validation
 
 
 def is_table_file(data: Any) -> bool:
@@ -359,7 +434,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
         protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
         if not are_given or protocol.get("trained_samples", 0) <= 0.05 * protocol["samples"]:
             continue
-        lost = own_data(scored) is None and has_lost_rows(_core.resolve_for_run(folder_of(scored), _core.Config()))
+        lost = owner_of_rows(scored) is None and has_lost_rows(_core.resolve_for_run(folder_of(scored), _core.Config()))
         listener.logger.warning("%d of %d scored texts trained %s; their scores say little about new texts: %s",
                                 protocol["trained_samples"], protocol["samples"],
                                 "this run" if second is None else folder_of(scored),
@@ -381,8 +456,8 @@ def unless_linear(run: Any, set_rows: Callable[[], list[Any]]) -> list[Any]:
 def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
               options: Any) -> Result:
     config, recall = make_config("n", options), number(recall, "recall")
-    if texts is not None and labels is None:  # a data set has labels: any one of the run does
-        texts = list(texts_of(texts))
+    if texts is not None:  # a data set has labels: any one of the run does
+        texts, label_names = list(texts_of(texts)), None
         labels = [[open_run(run, {"checkpoint": options.get("checkpoint")}, [0]).label_name(0) or "0"]] * len(texts)
     if data is None and texts is None and options.get("split") is None:
         config.set("split", "validation")  # as the library does where it takes them from the run

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config
-from elmo._inputs import describe, is_path
+from elmo._inputs import describe, folder_of, is_path
 from elmo._listener import LEVELS
 from elmo._result import Result, from_json
 
@@ -27,7 +27,8 @@ class Server:
         self._runs = runs  # temporary runs stay while they are served
         self._host = options.host
         listeners = [] if on_request is None else [on_request]
-        self._core = _core.Server([os.fspath(run) for run in runs], config, options,
+        # The same folders after a change of the working folder.
+        self._core = _core.Server([os.path.abspath(folder_of(run)) for run in runs], config, options,
                                   None if on_request is None else lambda line: tell(listeners, line), log_message)
         self._ended = threading.Event()
         self._stop = weakref.finalize(self, end, self._core, self._ended, listeners)

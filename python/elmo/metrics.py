@@ -13,6 +13,7 @@ from typing import Any, Iterable
 import numpy as np
 
 from elmo import _core
+from elmo._config import number
 from elmo._inputs import column_list, dense_matrix, describe, has_names, is_matrix, iterate, listed_names
 
 __all__ = ["inverse_propensity", "ndcg", "precision", "psndcg", "psprecision", "recall", "scores"]
@@ -41,7 +42,7 @@ def ranked_by_score(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
     if not np.isfinite(csr.data).all():
         raise DataError("predicted: expected finite scores, found NaN or infinity")
     rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-    scores = csr.data.astype(np.float64) if csr.data.dtype.kind in "bu" else csr.data  # which have no negative
+    scores = csr.data.astype(np.float64) if csr.data.dtype.kind in "bui" else csr.data  # not all have a negative
     order = np.lexsort((csr.indices, -scores, rows))
     return csr.indptr.astype(np.int64), csr.indices[order].astype(np.int64)
 
@@ -194,4 +195,4 @@ def inverse_propensity(labels: Any, a: float = 0.55, b: float = 1.5) -> np.ndarr
                         f"{describe(labels)}")
     _, numbers = true_rows(labels)
     counts = np.bincount(numbers, minlength=labels.shape[1]).astype(np.int64)
-    return _core.inverse_propensities(counts, labels.shape[0], a, b)
+    return _core.inverse_propensities(counts, labels.shape[0], number(a, "a"), number(b, "b"))

@@ -19,7 +19,7 @@ from elmo._calls import train
 from elmo._config import MOST_ANSWERS, document, make_config, number
 from elmo._data import is_rows
 from elmo._inputs import (BLANKS, as_list, column_list, dense_matrix, has_names, is_matrix, is_null, iterate, label_rows,
-                          names_of, opened, refuse_flags, texts_of)
+                          names_of, opened, refuse_flags, texts_of, whole_if_float)
 from elmo._predictor import Answers, Predictor
 from elmo._run import Run
 
@@ -116,13 +116,13 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
                                   "the form of y, found a table; give two of its columns: (table['text'], table['labels'])")
         run = train(texts=X, labels=names, validation=validation, test_share=0,
                     progress=True if self.verbose else False if self.verbose is False else None, **options)
+        if self._wants_calibration(self.threshold):
+            run.calibrate(progress=False)
         self._run, self.kind_, self.classes_, self._ranked = run, kind, classes, MOST_ANSWERS  # not before: a fit that fails changes nothing
         self._named = named
         column = {str(name): i for i, name in enumerate(classes.tolist())}
         self.columns_ = np.array([column[name] for name in self._run.label_names], dtype=np.int64)
         self.n_iter_ = self._run.result.steps
-        if self._wants_calibration(self.threshold):
-            self._run.calibrate(progress=False)
         return self
 
     def _wants_calibration(self, threshold: float | None) -> bool:
@@ -136,8 +136,7 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
             columns = range(y.shape[1])  # whatever a DataFrame calls them
             return "sparse" if issparse(y) else "dense", list(label_rows(y, columns)), np.arange(len(columns))
         allow_null = str(self.allow_null_labels).lower() == "true"
-        entries = [int(entry) if isinstance(entry, float) and entry.is_integer() else entry  # as train takes them
-                   for entry in iterate(y, what, "an entry per text")]
+        entries = [whole_if_float(entry, f"{what}[{i}]") for i, entry in enumerate(iterate(y, what, "an entry per text"))]
         refuse_flags(entries, what)
         names = [list(dict.fromkeys(names_of(entry, f"{what}[{i}]", allow_null))) for i, entry in enumerate(entries)]  # sets
         known = [as_list(entry) for entry in entries if not is_null(entry)]

@@ -52,11 +52,18 @@ void bind_config(nb::module_& module) {
         .def(nb::init<>())
         .def(
             "set",
-            [](Config& config, std::string_view key, std::string_view value) {
-                set_option(config, key, value);
+            [](Config& config, const std::string& key, nb::str value) {
+                set_option(config, key, utf8_of(value, key));
                 mark_option(config, key, Origin::kGiven, "given");
             },
             nb::arg("key"), nb::arg("value"))
+        .def(
+            "set_of_run",
+            [](Config& config, std::string_view key, std::string_view value) {
+                set_option(config, key, value);
+                mark_option(config, key, Origin::kRun, "the run's recipe");
+            },
+            nb::arg("key"), nb::arg("value"), "What a run is read with where nothing is given.")
         .def(
             "get", [](const Config& config, std::string_view key) { return get_option(config, key); },
             nb::arg("key"))
@@ -67,8 +74,13 @@ void bind_config(nb::module_& module) {
             "original",
             [](const Config& config, std::string_view key) { return original_value(config, key); },
             nb::arg("key"), "Of a path to a copy what it was copied from, else the value.")
-        .def("set_copy", &set_copied, nb::arg("key"), nb::arg("copy"), nb::arg("original"),
-             "A path to a copy; recipes keep that of the original.")
+        .def(
+            "set_copy",
+            [](Config& config, const std::string& key, const std::string& copy, nb::str original) {
+                set_copied(config, key, copy, utf8_of(original, key));
+            },
+            nb::arg("key"), nb::arg("copy"), nb::arg("original"),
+            "A path to a copy; recipes keep that of the original.")
         .def(
             "load_recipe", [](Config& config, const std::string& path) { load_recipe(config, path); },
             nb::arg("path"))

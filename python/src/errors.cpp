@@ -84,6 +84,15 @@ std::string shown(nb::handle value) {
 
 }  // namespace
 
+std::string utf8_of(nb::str text, const std::string& what) {
+    Py_ssize_t size = 0;
+    const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+    if (bytes != nullptr) return {bytes, static_cast<std::size_t>(size)};
+    PyErr_Clear();
+    throw ConfigError(what + ": expected a str that UTF-8 can hold, found " + shown(text) +
+                      "; rename what is called so");
+}
+
 std::vector<std::string> strings_of(nb::list list, const std::string& what, std::int64_t first) {
     std::vector<std::string> strings;
     strings.reserve(nb::len(list));

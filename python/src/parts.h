@@ -45,6 +45,10 @@ std::string in_words_of_python(const std::string& message);
 void name_copied_rows(const std::string& folder, std::string train, std::string test);
 void forget_copied_rows(const std::string& folder);
 
+// A str; ConfigError "what: expected ..." where UTF-8 cannot hold it, as the name of a file in another
+// encoding.
+std::string utf8_of(nanobind::str text, const std::string& what);
+
 // The strings of a list. DataError "what[i]: expected a str, found ..." counts from `first`.
 std::vector<std::string> strings_of(nanobind::list list, const std::string& what, std::int64_t first = 0);
 

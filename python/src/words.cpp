@@ -28,6 +28,7 @@ struct FileNames {
 
 // By the folder's name, while it is there.
 std::map<std::string, FileNames> g_copied;
+std::string g_temporary;  // where such folders are, of the last one
 std::mutex g_copied_mutex;
 
 // What the rows of a folder are copies of; "" where they are from memory.
@@ -37,11 +38,23 @@ std::string file_of_rows(const std::string& folder, bool test) {
     return found == g_copied.end() ? "" : test ? found->second.test : found->second.train;
 }
 
-// Files that hold rows for the time of a call say nothing to anybody; their lines are the rows.
-std::string with_named_rows(const std::string& message) {
-    if (message.find("elmo-rows-") == message.npos)
-        return message;  // nearly all; std::regex is not for long ones
-    static const std::regex file(R"([^\s']*(elmo-rows-\w{6})(?:/(\w+)\.jsonl(?::(\d{1,15}))?)?)");
+// Folders of rows without the path to them, which may have blanks and apostrophes.
+std::string without_temporary(std::string message) {
+    const std::lock_guard lock(g_copied_mutex);
+    if (g_temporary.empty()) return message;
+    const std::string begin = g_temporary + "/elmo-rows-";
+    for (std::size_t at = 0; (at = message.find(begin, at)) != message.npos;)
+        message.erase(at, g_temporary.size() + 1);
+    return message;
+}
+
+// Files that hold rows for the time of a call, and what a run calls them later, say nothing to anybody; their
+// lines are the rows.
+std::string with_named_rows(const std::string& original) {
+    if (original.find("elmo-rows-") == original.npos)
+        return original;  // nearly all; std::regex is not for long ones
+    const std::string message = without_temporary(original);
+    static const std::regex file(R"([^\s']*(elmo-rows-\w+)(?:/(\w+)\.jsonl(?::(\d{1,15}))?)?)");
     std::string result;
     auto rest = message.cbegin();
     for (std::sregex_iterator match(message.begin(), message.end(), file), end; match != end; ++match) {
@@ -237,8 +250,10 @@ std::string with_calls(std::string_view message) {
 }  // namespace
 
 void name_copied_rows(const std::string& folder, std::string train, std::string test) {
+    const std::filesystem::path path(folder);
     const std::lock_guard lock(g_copied_mutex);
-    g_copied[std::filesystem::path(folder).filename().string()] = {std::move(train), std::move(test)};
+    g_temporary = path.parent_path().string();
+    g_copied[path.filename().string()] = {std::move(train), std::move(test)};
 }
 
 void forget_copied_rows(const std::string& folder) {

@@ -637,3 +637,88 @@ def test_a_file_in_the_place_of_texts(run, tmp_path):
                      lambda texts: elmo.train(texts=texts, labels=["a"])):
             assert said(lambda: call(file)) == (f"texts: expected a sequence of str, found the file '{file}'; read it first, "
                                                 "as pandas.read_parquet does, and give a column of it")
+
+
+def test_rows_of_0_and_1_in_any_form_are_a_matrix():
+    texts = [f"{'odd' if i % 2 else 'even'} {i}" for i in range(40)]
+    flags = [[1, 0] if i % 2 else [0, 1] for i in range(40)]
+    arrays = [np.array(row) for row in flags]
+    objects = np.empty(40, object)
+    objects[:] = arrays
+    pandas = pytest.importorskip("pandas")
+    for labels in (flags, arrays, objects, pandas.Series(flags), pandas.Series(arrays)):
+        with pytest.raises(elmo.DataError, match=r"^labels: expected the labels of each text, found rows of 2 values that are 0 or 1"):
+            elmo.train(texts=texts, labels=labels)
+    with pytest.raises(elmo.DataError, match=r"^column 'labels': expected the labels .* give it as one: texts=…, labels=numpy.array"):
+        elmo.train(pandas.DataFrame({"text": texts, "labels": flags}))
+    named = pandas.DataFrame({"text": texts, "labels": [[row[0], 7] for row in flags]})
+    assert elmo.train(named, **SMALL | dict(epochs=1)).label_names == ["0", "1", "7"]
+
+
+def test_whole_floats_that_may_be_rounded():
+    """They would be one label where they were several."""
+    pandas = pytest.importorskip("pandas")
+    for labels in ([2.0**53 + 2, 3.0] * 20, pandas.Series([10**17 + 1, 10**17 + 3, None, 5] * 10)):
+        with pytest.raises(elmo.DataError, match=r"^labels\[0\]: expected a label's name or whole number, found a number beyond 2\^53"):
+            elmo.train(texts=["a"] * 40, labels=labels, allow_null_labels=True)
+    assert elmo.train(texts=["a", "b"] * 20, labels=[2.0**53, 3.0] * 20, **SMALL | dict(epochs=1)).label_names == ["3", str(2**53)]
+
+
+def test_columns_of_0_and_1_beside_a_column_that_is_there_twice():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.Table.from_arrays([pyarrow.array(TEXTS), pyarrow.array(TEXTS), pyarrow.array([1, 0, 1])], ["text", "text", "g_a"])
+    with pytest.raises(elmo.DataError, match="expected the column 'text' once, found it 2 times; rename one of them"):
+        elmo.train(table, label_column="g_*")
+
+
+def test_data_sets_of_hugging_face_with_a_format():
+    datasets = pytest.importorskip("datasets")
+    texts = [f"thing {i}" for i in range(40)]
+    data = datasets.Dataset.from_dict({"text": texts, "labels": ["a", "b"] * 20, "g_a": [1] * 40, "g_b": [0, 1] * 20})
+    few = SMALL | dict(epochs=1)
+    chosen = data.with_format("numpy", columns=["g_a"])
+    assert elmo.train(chosen, label_column="g_*", **few).label_names == ["g_a", "g_b"]
+    with pytest.raises(elmo.DataError, match="^data: expected a data set without a transform, found one"):
+        elmo.train(data.with_transform(lambda batch: batch), **few)
+
+
+def test_names_that_utf8_cannot_hold(tmp_path, run):
+    """As Python has the names of files in Latin-1."""
+    name, texts = str(tmp_path / "caf\udce9"), ["one", "two"] * 20
+    few = SMALL | dict(epochs=1)
+    for call, where in ((lambda: elmo.train(name + ".csv", **few), "data"), (lambda: elmo.Run(name), "path"),
+                        (lambda: elmo.train(texts=texts, labels=texts, out=name, **few), "out"),
+                        (lambda: elmo.evaluate(name), "run"), (lambda: elmo.serve(name), "run"),
+                        (lambda: elmo.train(texts=texts, labels=texts, validation=name + ".jsonl", **few), "validation"),
+                        (lambda: run.predict_among(["a"], ["\ud800"]), r"labels\[0\]"),
+                        (lambda: elmo.train({"\ud800": texts, "labels": texts}, text_column="\ud800"), "text_column")):
+        with pytest.raises(elmo.Error, match=f"^{where}: expected a str that UTF-8 can hold, found '"):
+            call()
+
+
+def test_a_column_whose_name_ends_in_a_blank_or_holds_a_plus():
+    texts = [f"{'odd' if i % 2 else 'even'} {i}" for i in range(40)]
+    for column in (" title ", "a+b"):
+        run = elmo.train({column: texts, "labels": ["x", "y"] * 20}, text_column=column, **SMALL)
+        assert run.evaluate({column: texts, "labels": ["x", "y"] * 20}).protocol.samples == 40
+
+
+def test_numbers_that_are_none(run):
+    assert run.explain("the red apple", nearest=2**70).labels
+    with pytest.raises(elmo.ConfigError, match="^a: expected a number, found '0.55'"):
+        elmo.metrics.inverse_propensity(np.eye(2, dtype=int), a="0.55")
+    with pytest.raises(elmo.DataError, match="expected the folder of a run with its log.jsonl, found No such file"):
+        elmo.Run(run.path + "/best").log
+    with pytest.raises(elmo.DataError, match="^columns: expected names or numbers in an order, found"):
+        run.predict(["a"]).to_csr(columns={"apple", "stone"})
+
+
+def test_messages_where_temporary_folders_are_has_a_blank(tmp_path, monkeypatch):
+    import tempfile
+    folder = tmp_path / "tmp dir's"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with pytest.raises(elmo.DataError) as caught:
+        elmo.train(texts=TEXTS * 5, labels=[["a"], ["b", "b"], ["a"]] * 5, **SMALL)
+    assert str(caught.value).startswith("rows from memory[1]: expected every label once, found 'b' twice")

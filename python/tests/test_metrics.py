@@ -178,3 +178,9 @@ def test_frames_are_matched_by_the_names_of_their_columns():
                              (["a", "b", "b"], "once, found one more than once")):
         with pytest.raises(elmo.DataError, match=message):
             metrics.precision(scored.set_axis(columns, axis=1), truth, k=1)
+
+
+def test_scores_of_8_bits():
+    """The lowest has no negative of its type."""
+    for kind in (np.int8, np.int16, np.int64):
+        assert elmo.metrics.precision(sparse.csr_matrix(np.array([[np.iinfo(kind).min, 5]], kind)), [[1]], k=1).tolist() == [1.0]

@@ -1,6 +1,7 @@
 """Predictor, evaluation, tokenizer: equal to what the program prints."""
 import json
 import logging
+import os
 import pickle
 import threading
 
@@ -634,3 +635,34 @@ def test_when_a_run_is_opened_again(texts, labels, tmp_path):
     assert alone.predictor().calibrated and alone.predictor()._core is alone.predictor()._core
     run.index(texts=texts, labels=labels)
     assert run._opened is None and run.predictor(search="approximate")._core is not second
+
+
+def test_predict_among_of_a_predictor_without_some_labels(run):
+    without, only = elmo.Predictor(run, without=["apple"]), elmo.Predictor(run, labels=["apple", "stone"])
+    for predictor, label in ((without, "apple"), (only, "river")):
+        with pytest.raises(elmo.DataError, match=f"^labels: expected labels that this Predictor answers with, found '{label}'"):
+            predictor.predict_among(["the red apple"], [label, "stone"])
+        assert predictor.predict_among(["the red apple"], ["stone"]).names == [["stone"]]
+
+
+def test_relative_folders_stay_the_same_in_another_working_folder(run, tmp_path, monkeypatch):
+    run.save(tmp_path / "run")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    predictor = elmo.Predictor("run")
+    with elmo.serve("run", port=0) as server:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert predictor.predict_among(["the red apple"], ["apple"]).names == [["apple"]]
+        run.save(tmp_path / "run", overwrite=True)
+        assert server.reload() == 1
+
+
+def test_a_copy_inside_of_the_run_itself(run):
+    with pytest.raises(elmo.DataError, match="expected another folder than that of the run itself; name another"):
+        run.save(run.path + "/deep/backup")
+    assert not os.path.exists(run.path + "/deep")
+
+
+def test_labels_beside_texts_of_an_index_are_not_looked_at(run, texts):
+    found = run.index(texts=texts, labels=["unknown"] * len(texts))
+    assert found.recall_at_5 == run.index(texts=texts).recall_at_5

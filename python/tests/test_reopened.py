@@ -340,3 +340,68 @@ def test_stored_predictions_of_all_rows_of_a_runs_file(tmp_path):
     found = run.evaluate(predictions=stored, split="all")
     assert found.protocol.samples == wanted.protocol.samples == 200
     assert found["P@1"] == wanted["P@1"] and found["P@5"] == wanted["P@5"] > 0
+
+
+def test_a_successor_in_the_folder_is_not_scored_with_the_rows_of_the_run_before(tmp_path):
+    texts, labels = rows(200)
+    turned = [[row[1], "other"] for row in labels]
+    old = elmo.train(texts=texts, labels=labels, out=tmp_path / "run", **SMALL)
+    new = elmo.train(texts=texts, labels=turned, out=tmp_path / "run", overwrite=True, **SMALL)
+    wanted = new.evaluate(bootstrap=0)["P@5"]
+    assert old.evaluate(bootstrap=0)["P@5"] == wanted
+    del new
+    with pytest.raises(elmo.DataError, match="was trained on rows from memory, which it does not keep"):
+        old.evaluate()
+    file = write_parquet(tmp_path / "rows.parquet", table_of(200))  # the same name for other rows
+    old = elmo.train(file, out=tmp_path / "file", **COLUMNS, **SMALL)
+    write_parquet(file, pytest.importorskip("pyarrow").table({"title": texts, "tags": turned}))
+    new = elmo.train(file, out=tmp_path / "file", overwrite=True, **COLUMNS, **SMALL)
+    wanted = new.evaluate(bootstrap=0)["P@5"]
+    assert old.evaluate(bootstrap=0)["P@5"] == wanted
+
+
+def test_test_rows_beside_a_file_are_scored_where_it_is_named(tmp_path):
+    file, test = (write_parquet(tmp_path / f"{name}.parquet", table_of(count)) for name, count in (("rows", 200), ("test", 40)))
+    for number, held in enumerate((test, rows(40))):
+        run = elmo.train(file, test=held, out=tmp_path / f"run{number}", **COLUMNS, **SMALL)
+        wanted = run.evaluate(bootstrap=0)
+        for call in (lambda: run.evaluate(file, bootstrap=0), lambda: run.evaluate(file, bootstrap=0, split="test"),
+                     lambda: run.compare(run, file, bootstrap=0).second):
+            assert call().protocol.samples == 40 and call()["P@5"] == wanted["P@5"]
+    assert elmo.Run(tmp_path / "run0").evaluate(file, bootstrap=0).protocol.samples == 40
+
+
+def test_a_resumed_run_keeps_the_rows_of_the_object_before(tmp_path):
+    texts, labels = rows(200)
+    run = elmo.train(texts=texts, labels=labels, out=tmp_path / "run", log_every=1, on_log=lambda line: line.step >= 5, **SMALL)
+    run = elmo.train(out=tmp_path / "run", resume=True)
+    assert run.evaluate(bootstrap=0).protocol.samples < 60
+
+
+FORKED = """
+import os, pickle, sys, elmo
+from conftest import SMALL, rows
+run = elmo.train(texts=rows()[0], labels=rows()[1], **SMALL)
+if os.fork() == 0:
+    run.evaluate(bootstrap=0)
+    sys.exit(0)
+os.wait()
+print(run.evaluate(bootstrap=0).protocol.samples, len(run.predict(["a red house"])[0]))
+"""
+
+
+def test_a_fork_that_ends_leaves_the_run_of_its_parent(tmp_path):
+    found = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False, cwd=__file__.rpartition("/")[0])
+    assert found.returncode == 0 and found.stdout.split()[1:] == ["5"], found.stderr
+
+
+def test_categories_are_cut_as_those_that_trained_the_run(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    texts, labels = rows(200)
+    frame = pandas.DataFrame({"text": texts, "labels": pandas.Categorical([";".join(row) for row in labels])})
+    run = elmo.train(frame, label_separator=";", **SMALL)
+    wanted = run.evaluate(frame.astype({"labels": str}), bootstrap=0)
+    for found in (run.evaluate(frame, bootstrap=0), run.evaluate(frame, label_separator=";", bootstrap=0)):
+        assert [found[name] for name in ("P@1", "R@5")] == [wanted[name] for name in ("P@1", "R@5")]
+    whole = elmo.train(frame, **SMALL)
+    assert all(";" in name for name in whole.label_names) and whole.evaluate(frame, bootstrap=0)["P@1"] > 50

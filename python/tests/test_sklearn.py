@@ -350,3 +350,18 @@ def test_only_texts_with_many_labels_are_ranked_again(monkeypatch, caplog):
     calls.clear()
     assert again.predict(cases) == [row[:120] for row in expected] and calls == [(100, 4), (120, 2)]
     assert "2 texts with 120 labels above the threshold, and perhaps more: a GPU ranks no more" in caplog.text
+
+
+def test_a_fit_whose_calibration_fails_changes_nothing(texts, labels):
+    model = ElmoClassifier(**SMALL).fit(texts, labels)
+    wanted = model.predict(CASES)
+    model.set_params(threshold=-1, validation=0)
+    with pytest.raises(elmo.Error):
+        model.fit(texts, [row[0] for row in labels])
+    assert model.set_params(threshold=None).predict(CASES) == wanted
+
+
+def test_labels_that_are_rows_of_a_matrix(texts):
+    flags = [np.array([i % 2, (i + 1) % 2]) for i in range(len(texts))]
+    with pytest.raises(elmo.DataError, match="^y: expected the labels of each text, found rows of 2 values that are 0 or 1"):
+        ElmoClassifier(**SMALL).fit(texts, flags)

@@ -437,12 +437,12 @@ def test_a_run_with_a_share_of_test_rows_continues(texts, labels, tmp_path):
 
 def test_inspect_of_a_table(texts, tmp_path):
     """Its errors name options that it takes."""
-    (tmp_path / "rows.csv").write_text("title,tag\n" + "".join(f"{text},one\n" for text in texts))
+    (tmp_path / "rows.csv").write_text("words,tag\n" + "".join(f"{text},one\n" for text in texts))
     with pytest.raises(elmo.DataError, match="text_column and label_column"):
         elmo.inspect(tmp_path / "rows.csv")
-    found = elmo.inspect(tmp_path / "rows.csv", text_column="title", label_column="tag", test_share=0)
+    found = elmo.inspect(tmp_path / "rows.csv", text_column="words", label_column="tag", test_share=0)
     assert found.labels == 1 and found == json.loads(elmo_program(
-        "inspect", tmp_path / "rows.csv", "--text-column", "title", "--label-column", "tag", "--test-share", 0, "--json").stdout)
+        "inspect", tmp_path / "rows.csv", "--text-column", "words", "--label-column", "tag", "--test-share", 0, "--json").stdout)
     with pytest.raises(elmo.ConfigError, match="option 'epochs' does not belong to inspect"):
         elmo.inspect(tmp_path / "rows.csv", epochs=3)
 
@@ -637,3 +637,11 @@ def test_rows_without_columns_are_not_asked_for_one(caplog):
     with caplog.at_level("WARNING", "elmo"):
         elmo.train(table, label_column="tags", encoder="linear", test_share=0)
     assert "rows from memory: 40 of 60 rows have no labels: is label_column the column of the labels?" in caplog.messages
+
+
+def test_label_names_of_a_matrix_in_a_pair(texts, labels):
+    names = sorted({name for row in labels for name in row})
+    matrix = np.array([[name in row for name in names] for row in labels[:40]]).astype(int)
+    for data in (dict(texts=texts, labels=labels), dict(data={"text": texts, "labels": labels})):
+        run = elmo.train(**data, test=(texts[:40], matrix), label_names=names, **SMALL)
+        assert run.label_names == names and run.evaluate()["P@1"] > 90

@@ -134,6 +134,13 @@ Config as_of_run(Config config) {
 
 }  // namespace
 
+bool is_rows_path(const std::filesystem::path& path) {
+    const auto is_folder = [](const std::filesystem::path& folder) {
+        return folder.filename().string().starts_with(kRowsPrefix);
+    };
+    return is_folder(path) || is_folder(path.parent_path());
+}
+
 std::vector<UnusedOption> unused_options(const Config& config) {
     std::vector<UnusedOption> unused;
     for (const OptionInfo& option : options()) {
@@ -209,9 +216,10 @@ Config with_stored_run(const Config& stored, const Config& config) {
         }
         if (changes_results(option, was, value))
             throw ConfigError(fmt::format(
-                "resume: the run has {} = {}, found {}; a continued run keeps its recipe: leave "
-                "{} out, or {}",
-                option.key, was, value, flag_of(option.key),
+                "resume: the run has {} = {}, found {}{}; a continued run keeps its recipe: {}, or {}",
+                option.key, was, is_rows_path(was) && is_rows_path(value) ? "others: " : "", value,
+                is_rows_path(was) ? "give the same rows again"
+                                  : fmt::format("leave {} out", flag_of(option.key)),
                 (option.key == "epochs" || option.key == "steps") && stored.encoder != kLinearEncoder
                     ? "train on in a new run that starts from this one, with --init RUN --out NEW"
                     : "start a new run"));

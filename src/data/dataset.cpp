@@ -13,6 +13,7 @@
 #include "batches/share.h"
 #include "batches/streams.h"
 #include "cache/ragged_writer.h"
+#include "config/resolve.h"
 #include "data/label_doubts.h"
 #include "data/label_import.h"
 #include "data/named_labels.h"
@@ -78,7 +79,7 @@ std::span<const std::int64_t> read_counts(const CacheFile& file, std::int64_t nu
 // The cache of a copy goes with it: the marks lie where the cache of the original would. Without them a run
 // is told its data again, which is no reason to stop.
 void mark_originals(const fs::path& folder, const ReadOptions& reading) {
-    const std::string& data = reading.data_original;
+    const std::string data = is_rows_path(reading.data_original) ? "" : reading.data_original;
     if (data.empty() && reading.validation_original.empty()) return;
     try {
         mark_known_originals(data.empty() ? folder : cache_folder(reading.cache, data), reading);

@@ -1,16 +1,19 @@
 #include <fmt/format.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 
+#include "config/resolve.h"
 #include "elmo/config.h"
 #include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
 #include "formats/json_text.h"
+#include "io/checksum.h"
 #include "io/file_error.h"
 #include "io/output_file.h"
-#include "sources/known_paths.h"
 #include "sources/tables/label_fields.h"
 
 namespace elmo {
@@ -58,6 +61,7 @@ struct Part {
     const char* name;
     OutputFile file;
     std::int64_t rows = 0;
+    Hash64 hash{};
 
     void check(const std::string& text, const char* what) const {
         if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos)
@@ -70,8 +74,11 @@ struct Part {
         for (const std::string& label : row.labels) check(label, "label");
         if (row.label_field) check(*row.label_field, "label field");
         if (!file.is_open()) file = OutputFile(folder / name, OutputFile::Open::kExclusive);
-        file.write(fmt::format("{{{}, {}: {}}}\n", columns.with_text(row.text, rows == 0),
-                               json_string(nlohmann::json(columns.labels)), json_string(labels_of(row))));
+        const std::string line =
+            fmt::format("{{{}, {}: {}}}\n", columns.with_text(row.text, rows == 0),
+                        json_string(nlohmann::json(columns.labels)), json_string(labels_of(row)));
+        file.write(line);
+        hash.update(line);
         ++rows;
     }
 };
@@ -81,22 +88,22 @@ struct Part {
 struct RowFolder::Impl {
     ~Impl() {
         std::error_code error;
-        if (temporary) fs::remove_all(folder, error);
+        if (maker == ::getpid()) fs::remove_all(folder, error);
     }
 
     fs::path folder;
-    bool temporary = false;
+    pid_t maker = 0;  // of a temporary folder: a fork of the process does not remove it
     Columns columns;
     Part train{"train.jsonl", {}}, test{"test.jsonl", {}};
 };
 
 bool is_row_folder(const std::string& path) {
-    return fs::path(path).filename().string().starts_with(kRowsPrefix);
+    return is_rows_path(path);
 }
 
 RowFolder::RowFolder() : impl_(std::make_unique<Impl>()) {
     impl_->folder = temporary_folder();
-    impl_->temporary = true;
+    impl_->maker = ::getpid();
 }
 RowFolder::RowFolder(const std::string& folder) : impl_(std::make_unique<Impl>()) {
     impl_->folder = made_folder(folder);
@@ -119,6 +126,11 @@ void RowFolder::finish(Config& config) {
     for (Part* part : {&impl_->train, &impl_->test})
         if (part->file.is_open()) part->file.flush();
     config.data = impl_->folder.string();
+    // A run knows them by what they are: the folder goes, and equal rows have another one next time.
+    if (impl_->maker != 0)
+        set_copied(config, "data", config.data,
+                   fmt::format("{}{}{}", kRowsPrefix, hash_text(impl_->train.hash.digest()),
+                               impl_->test.rows > 0 ? hash_text(impl_->test.hash.digest()) : ""));
     // Given, not assigned: a run that the rows are scored or trained on with may have other columns. The
     // format is that of these files: a recipe does not keep it, as other data has another.
     set_copied(config, "format", "jsonl", "auto");

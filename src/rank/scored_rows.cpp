@@ -35,7 +35,8 @@ bool have_equal_bytes(const fs::path& a, const fs::path& b) {
 // Whether the data is what the run names, or a copy for the time of a call of what it names.
 bool is_named_by_run(const Config& config, const Config& of_run) {
     std::error_code error;
-    return fs::equivalent(original_value(config, "data"), of_run.data, error);
+    const std::string named = original_value(config, "data");
+    return named == of_run.data || fs::equivalent(named, of_run.data, error);
 }
 
 bool is_own_data(const Layout& layout, const Config& config, const Config& of_run) {

@@ -144,7 +144,9 @@ std::string other_result(const std::string& stored, const Config& config) {
         // A score alone does not tell on which data it was measured, nor with which counts.
         const bool counts = option.key == "data" || option.key == "propensity_counts";
         if (before != now && (counts || changes_results(option, before, now)))
-            return fmt::format("has {} = {}, found {}", option.key, before, now);
+            return is_rows_path(before) && is_rows_path(now)
+                       ? fmt::format("has other rows from memory as {}", option.key)
+                       : fmt::format("has {} = {}, found {}", option.key, before, now);
     }
     return {};
 }

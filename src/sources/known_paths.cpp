@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
 #include "io/file_error.h"
@@ -66,7 +67,7 @@ std::vector<std::string> marks_of(const fs::path& path, bool make_secret) {
 }
 
 void mark_path(const fs::path& folder, const fs::path& path) {
-    if (path.empty()) return;
+    if (path.empty() || is_rows_path(path)) return;
     for (const std::string& mark : marks_of(path, true)) {
         const fs::path file = folder / mark;
         const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -104,7 +105,8 @@ void mark_known_paths(const fs::path& cache_folder, const ReadOptions& reading) 
 
 void mark_known_originals(const fs::path& cache_folder, const ReadOptions& reading) {
     mark_path(cache_folder, reading.data_original);
-    mark_path(cache_folder, reading.validation_original);
+    mark_path(cache_folder, reading.validation_original.empty() ? parse_validation(reading).file
+                                                                : fs::path(reading.validation_original));
     mark_path(cache_folder, reading.test_original);
 }
 
@@ -131,11 +133,15 @@ void require_known_path(const ReadOptions& reading, const std::string& path, boo
     if (!of_run || is_known_path(reading, path)) return;
     std::error_code error;
     const bool is_gone = !fs::exists(path, error);
-    if (key == "data" && is_gone && fs::path(path).filename().string().starts_with(kRowsPrefix))
+    if (is_gone && is_rows_path(path))
         throw DataError(
-            fmt::format("{}: the run was trained on rows from memory, which are gone; write them, or "
-                        "others, to a file and name it with --data",
-                        path));
+            key == "data"
+                ? fmt::format("{}: the run was trained on rows from memory, which are gone; write them, or "
+                              "others, to a file and name it with --data",
+                              path)
+                : fmt::format("{}: those of the run were rows from memory, which are gone; give them again, "
+                              "or others, with {}",
+                              key, flag_of(key)));
     if (key == "data" && is_gone) throw DataError(gone_data_of_run(path));
     // Where a blank stands, the rest would be more flags.
     const std::string shown = path.find(' ') == path.npos ? name_in_command(path, "PATH") : "PATH";

@@ -20,13 +20,11 @@ std::filesystem::path user_cache();
 std::vector<std::filesystem::path> cache_places(const std::string& configured,
                                                 const std::filesystem::path& data);
 
-// How the names of temporary folders begin that hold rows from memory.
-inline constexpr std::string_view kRowsPrefix = "elmo-rows-";
-
 // Marks the data, the validation file and the filter file as read. DataError when the cache cannot be
 // written.
 void mark_known_paths(const std::filesystem::path& cache_folder, const ReadOptions& reading);
-// The same of what data, validation and test file are copies of, which is what a run will name.
+// The same of what data, validation and test file are copies of, which is what a run will name, and of a
+// validation file that is none; not of rows from memory, which no path leads to.
 void mark_known_originals(const std::filesystem::path& cache_folder, const ReadOptions& reading);
 
 // Whether it was marked in a cache of the data that `reading` names.

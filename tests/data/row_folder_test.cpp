@@ -47,6 +47,25 @@ TEST_F(RowFolders, RowsFromMemoryAreADataSet) {
     EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
+// Runs tell rows by it: equal ones are the same in another folder too.
+TEST_F(RowFolders, RowsAreCalledByTheirHash) {
+    const auto name_of = [&](int first, bool test) {
+        RowFolder rows;
+        rows.add(row_of(first));
+        if (test) rows.add_test(row_of(1));
+        Config config;
+        rows.finish(config);
+        EXPECT_TRUE(is_row_folder(config.data)) << config.data;
+        return original_value(config, "data");
+    };
+    EXPECT_TRUE(is_row_folder(name_of(1, false)));
+    EXPECT_TRUE(is_row_folder(name_of(1, false) + "/train.jsonl"));
+    EXPECT_FALSE(is_row_folder("rows/train.jsonl"));
+    EXPECT_EQ(name_of(1, true), name_of(1, true));
+    EXPECT_NE(name_of(1, true), name_of(1, false));
+    EXPECT_NE(name_of(1, false), name_of(2, false));
+}
+
 TEST_F(RowFolders, ColumnsOfTheTableAreRemembered) {
     for (const char* text_column : {"title+body", "meta.title"}) {
         RowFolder rows;

@@ -50,12 +50,21 @@ TEST_F(KnownPaths, AreWhatCopiesAreOf) {
     EXPECT_FALSE(is_known_path(reading_of(table), table.string()));
     mark_known_originals(folder_ / "cache", config);
     for (const fs::path& path : {table, test}) EXPECT_TRUE(is_known_path(reading_of(table), path.string()));
+    // A validation file that is none is read beside the copy, and named beside the original.
+    const fs::path lines = write("held.jsonl", "{}\n");
+    config.validation = lines.string();
+    mark_known_originals(folder_ / "cache", config);
+    EXPECT_TRUE(is_known_path(reading_of(table), lines.string()));
+    const long before = marks();
+    set_copied(config, "validation", copy.string(), "elmo-rows-0123456789abcdef/train.jsonl");
+    mark_known_originals(folder_ / "cache", config);
+    EXPECT_EQ(marks(), before);
 }
 
 TEST_F(KnownPaths, RowsFromMemoryThatAreGoneAreNamedSo) {
-    const auto said = [&](const std::string& path) -> std::string {
+    const auto said = [&](const std::string& path, const char* key = "data") -> std::string {
         try {
-            require_known_path(reading_of(path), path, true, "data");
+            require_known_path(reading_of(path), path, true, key);
         } catch (const DataError& error) {
             return error.what();
         }
@@ -65,6 +74,10 @@ TEST_F(KnownPaths, RowsFromMemoryThatAreGoneAreNamedSo) {
         said("/none/elmo-rows-aB3dE6"),
         "/none/elmo-rows-aB3dE6: the run was trained on rows from memory, which are gone; write them, or "
         "others, to a file and name it with --data");
+    EXPECT_EQ(said("elmo-rows-0123456789abcdef/train.jsonl", "validation"),
+              "validation: those of the run were rows from memory, which are gone; give them again, or "
+              "others, with "
+              "--validation");
     EXPECT_EQ(said("/none/rows.csv"),
               "/none/rows.csv: no such file or folder, but the run was trained on it; name the data");
     EXPECT_EQ(said("none/rows.csv"),

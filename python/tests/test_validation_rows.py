@@ -1,0 +1,87 @@
+"""Validation rows from memory and of files that only Python reads: in resumed runs, in searches, and beside other rows."""
+import json
+
+import pytest
+from conftest import SMALL, rows
+from test_reopened import COLUMNS, table_of, write_parquet
+
+import elmo
+
+SHORT = SMALL | dict(epochs=4)
+STOP = dict(log_every=1, on_log=lambda line: line.step >= 5)
+
+
+def test_a_stopped_training_with_validation_rows_continues(tmp_path):
+    """With the same rows, whatever the folder of their copy is called."""
+    texts, labels = rows(200)
+    options = SHORT | dict(texts=texts, labels=labels, out=tmp_path / "run")
+    whole = elmo.train(**options | dict(out=tmp_path / "whole"), validation=(texts[:40], labels[:40]))
+    assert elmo.train(**options, validation=(texts[:40], labels[:40]), **STOP).result.interrupted
+    for others, message in ((dict(validation=(texts[:30], labels[:30])),
+                             "validation = rows from memory, found others: rows from memory; a continued run keeps its recipe: give the "
+                             "same rows again, or start a new run"),
+                            ({}, "validation: those of .*run were rows from memory, which it does not keep; give the same ones again as "
+                                 r"validation=\(texts, labels\)")):
+        with pytest.raises(elmo.Error, match=message):
+            elmo.train(**options, **others, resume=True)
+    again = elmo.train(**options, validation=(texts[:40], labels[:40]), resume=True)
+    weights = [(tmp_path / name / "best/model.safetensors").read_bytes() for name in ("run", "whole")]
+    assert not again.result.interrupted and weights[0] == weights[1]
+
+
+def test_a_search_on_rows_from_memory_goes_on(tmp_path):
+    texts, labels = rows(120)
+    data = dict(texts=texts, labels=labels, validation=(texts[:30], labels[:30]), out=tmp_path / "search", **SHORT)
+    first = elmo.tune(**data, trials=2)
+    assert elmo.tune(**data, trials=2, resume=True).best_score == first.best_score
+    for key, others in (("data", dict(labels=labels[::-1])), ("validation", dict(validation=(texts[:20], labels[:20])))):
+        with pytest.raises(elmo.ConfigError, match=f"0-0.json has other rows from memory as {key}; give the options of the search"):
+            elmo.tune(**data | others, trials=2, resume=True)
+
+
+def test_validation_rows_of_a_run_beside_other_rows(tmp_path, caplog):
+    texts, labels = rows(200)
+    pair = dict(texts=texts, labels=labels)
+    table = {"title": texts, "tags": labels}
+    file, validation = (write_parquet(tmp_path / f"{name}.parquet", table_of(count)) for name, count in (("rows", 200), ("held", 50)))
+    lines = tmp_path / "held.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in table_of(50).to_pylist()))
+    for number, (data, held, own) in enumerate(((table, (texts[:50], labels[:50]), dict(data=table)),
+                                                (file, validation, dict(data=file)), (file, lines, dict(data=file)))):
+        run = elmo.train(data, validation=held, out=tmp_path / f"run{number}", **COLUMNS, **SHORT)
+        wanted = run.calibrate()
+        for given in (own, pair):
+            again = run.calibrate(**given)
+            assert (again.rows, again.a) == (50, wanted.a)
+            assert elmo.train(**given, init=run, epochs=1).log[0].validation_rows == 50
+        opened = elmo.Run(run.path)
+        if data is not table:
+            assert opened.calibrate().rows == opened.calibrate(**own).rows == opened.calibrate(**pair).rows == 50
+            assert elmo.train(init=opened, epochs=1).log[0].validation_rows == 50
+            assert opened.evaluate(file, split="validation", bootstrap=0).protocol.samples == 50
+            assert elmo.index(opened, file, split="all").texts > 0
+            assert not elmo.train(file, out=run.path, resume=True, **COLUMNS).result.interrupted
+    out = run.path + " memory"
+    elmo.train(**pair, validation=(texts[:50], labels[:50]), out=out, **SHORT)
+    gone = elmo.Run(out)
+    with pytest.raises(elmo.DataError, match=r"^validation: those of .* which it does not keep; give them again, or others, as "
+                                             r"validation=\(texts, labels\)$"):
+        gone.calibrate(**pair)
+    with caplog.at_level("WARNING", "elmo"):
+        assert elmo.train(**pair, init=gone, epochs=1).log[0].config.validation == "0.02"
+    assert "which it does not keep; a share of 0.02 of the rows is taken; validation= takes others" in caplog.text
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table_of(200).to_pylist()))
+    elmo.train(tmp_path / "rows.jsonl", validation=(texts[:50], labels[:50]), out=tmp_path / "lines", **COLUMNS, **SHORT)
+    with pytest.raises(elmo.DataError, match="^validation: those of the run were rows from memory, which are gone; give them again, or "
+                                             "others, with validation$"):
+        elmo.Run(tmp_path / "lines").calibrate()
+
+
+def test_a_file_for_validation_that_a_recipe_names(tmp_path):
+    file, held = (write_parquet(tmp_path / f"{name}.parquet", table_of(count)) for name, count in (("rows", 120), ("held", 30)))
+    run = elmo.train(file, validation=held, out=tmp_path / "run", **COLUMNS, **SHORT)
+    again = elmo.train(file, recipe=tmp_path / "run/best/recipe.toml", out=tmp_path / "again")
+    assert again.log[0].validation_rows == 30 and again.log[0].config.validation == str(held)
+    assert elmo.train(init=run, validation=held, epochs=1).log[0].validation_rows == 30
+    for validation in (held, table_of(30), str(held)):
+        assert elmo.plan(file, validation=validation, encoder="bag", **COLUMNS).total_bytes > 0
