@@ -13,7 +13,7 @@ namespace elmo {
 namespace {
 
 constexpr std::string_view kMagic = "elmo.cac";
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
 constexpr std::int64_t kAlignment = 64;
 
 // The last bytes of the file.

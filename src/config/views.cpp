@@ -34,6 +34,12 @@ bool is_of_call(const Config& config, OptionKey key) {
     return given(config, key) && (found == config.sources.end() || found->second.origin != Origin::kRecipe);
 }
 
+// A run's recipe has names also where nobody gave them, as the data has no header.
+bool names_column(const Config& config, OptionKey key) {
+    return is_of_call(config, key) ||
+           (given(config, key) && get_option(config, key) != get_option(Config(), key));
+}
+
 bool is_of_run(const Config& config, OptionKey key) {
     const auto found = config.sources.find(std::string_view(key));
     return found != config.sources.end() && found->second.origin == Origin::kRun &&
@@ -88,7 +94,7 @@ ReadOptions::ReadOptions(const Config& config)
       run_has_header(text_column_of_run && text_column != Config().text_column),
       text_column_given(is_of_call(config, "text_column")),
       label_column_given(is_of_call(config, "label_column")),
-      needs_header(given(config, "text_column") || given(config, "label_column")),
+      needs_header(names_column(config, "text_column") || names_column(config, "label_column")),
       columns_of_run(is_of_run(config, "columns")),
       test_share(config.test_share),
       test_share_given(is_of_call(config, "test_share")),

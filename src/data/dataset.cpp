@@ -260,6 +260,13 @@ Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, c
     if (tokenizer != nullptr) impl.open_tokens(context, reading, *tokenizer, splits);
     impl.sources->require_unchanged();
     if (always || !impl.labels.reused) impl.warn_of_labels(context);
+    constexpr double kSurely = 5;  // rows that a share of so many would hold out
+    if (always && impl.layout.splits_by_hash() && data.test().rows() == 0 &&
+        impl.layout.test_share.share * static_cast<double>(data.train().rows()) > kSurely)
+        context.warning(fmt::format(
+            "{}: none of its {} is held out for testing, as of the training half of a file that was divided "
+            "before: score the run on the other half",
+            impl.layout.shown(impl.layout.train.labels), counted(data.train().rows(), "row")));
     if (always || tokenizer == nullptr) {
         for (const SplitName name : kAllSplits) data.warn_of_unseen(context, name);
         const auto names = [&] {

@@ -272,7 +272,9 @@ class Converter {
             case DataFormat::kRaw: {
                 OutputFile texts = file(training + "_raw_texts.txt"), labels = file(training + "_labels.txt");
                 each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
-                    texts.write(without_separators(line(text), result_.changed_texts) + "\n");
+                    std::int64_t changed = 0;
+                    texts.write(without_separators(without(text, "\r\n", ' ', changed), changed) + "\n");
+                    result_.changed_texts += changed > 0;
                     labels.write(joined_names(ids, " ") + "\n");
                 });
                 texts.close();

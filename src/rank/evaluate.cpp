@@ -229,7 +229,7 @@ DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::s
         config = with_scored_split(
             std::move(config), Checkpoint(run, given.checkpoint, Checkpoint::Check::kAllButHead).config());
     if (run.empty() && !config.predictions.empty() && config.split == "all")
-        config = with_all_rows(std::move(config), reason_of(config, "split"));
+        config = with_nothing_held_out(std::move(config));
     check_ready(config);
     const Context context = given_context.with_threads(config.threads);
     if (!ranks_of(context).is_first()) {

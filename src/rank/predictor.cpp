@@ -84,8 +84,8 @@ struct Predictor::Impl {
     Impl(const Context& context, const std::string& run, const Config& given, const LabelScope& label_scope)
         : checkpoint(run, given.checkpoint,
                      label_scope.chooses() ? Checkpoint::Check::kAllButHead : Checkpoint::Check::kAll),
-          config(with_depth_for_cuts(with_usual_numbers(resolve_prediction(given)))),
-          most(resolve_prediction(given).top),
+          config(with_usual_numbers(resolve_prediction(given))),
+          depth(with_depth_for_cuts(config).top),
           spec(stored_encoder(checkpoint)),
           tokenizer(checkpoint.takes_vectors() ? nullptr : stored_tokenizer(checkpoint.content())),
           takes_features(tokenizer && is_number_tokenizer(*tokenizer)),
@@ -96,7 +96,8 @@ struct Predictor::Impl {
           stored(config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint)),
           platt(choose_probabilities(config, stored)),
           cuts(choose_cuts(config, stored)),
-          ranker(context, checkpoint, config, spec, tokenizer.get(), scope, max_length * windows),
+          ranker(context, checkpoint, with_depth_for_cuts(config), spec, tokenizer.get(), scope,
+                 max_length * windows),
           context(context) {}
 
     // Features are not cut in training; here memory is taken before the rows are known.
@@ -204,9 +205,9 @@ struct Predictor::Impl {
         for_batches(result.size(), [&](std::size_t first, std::size_t count) {
             auto ranked = ranker.rank(stage(inputs, first, count), ranker.most_ranked());
             for (std::size_t i = 0; i < ranked.size(); ++i) {
-                result[first + i] = answer(ranked[i], scope.dropped, config.top, cuts);
-                if (std::ssize(result[first + i]) > most)
-                    result[first + i].resize(static_cast<std::size_t>(most));
+                result[first + i] = answer(ranked[i], scope.dropped, depth, cuts);
+                if (std::ssize(result[first + i]) > config.top)
+                    result[first + i].resize(static_cast<std::size_t>(config.top));
                 if (cuts_at_all && !given_top && config.top < scope.answers() &&
                     may_have_more(ranked[i], config.top, platt, cuts))
                     ++cut;
@@ -293,7 +294,7 @@ struct Predictor::Impl {
 
     Checkpoint checkpoint;
     Config config;
-    std::int64_t most;  // labels of an answer, at most config.top, which is ranked
+    std::int64_t depth;  // labels that are ranked: config.top of them are answered
     EncoderSpec spec;
     std::unique_ptr<Tokenizer> tokenizer;
     bool takes_features;  // numbers of a bag of words, instead of texts

@@ -70,13 +70,6 @@ bool is_copy_without_test_rows(const Config& config, const Config& of_run) {
     return !is_named_by_run(config, of_run) && rows_of(config).test.labels.empty();
 }
 
-Config with_nothing_held_out(Config config) {
-    const char* reason = "all rows are scored";
-    choose_option(config, "test_share", &Config::test_share, 0.0, reason);
-    choose_option<std::string>(config, "validation", &Config::validation, "0", reason);
-    return config;
-}
-
 }  // namespace
 
 Layout files_with_nothing_held_out(Config config) {
@@ -107,6 +100,13 @@ Config with_scored_split(Config config, const Config& of_run, bool known) {
     else
         return with_all_rows(std::move(config),
                              "the data is not the run's own, and has no test rows of its own");
+    return config;
+}
+
+Config with_nothing_held_out(Config config) {
+    const char* reason = "all rows are scored";
+    choose_option(config, "test_share", &Config::test_share, 0.0, reason);
+    choose_option<std::string>(config, "validation", &Config::validation, "0", reason);
     return config;
 }
 

@@ -22,7 +22,9 @@ Layout files_with_nothing_held_out(Config config);
 Config with_scored_split(Config config, const Config& of_run, bool known = false);
 
 inline constexpr const char* kNothingHeldOut = "the run's training rows: nothing of them was held out";
-// All rows, for this reason.
+// All rows, of one file in its order, and none to validate.
+Config with_nothing_held_out(Config config);
+// With that, and the split of all rows for this reason.
 Config with_all_rows(Config config, const std::string& reason);
 
 // Whether the rows are divided as the run divided its own data: then texts on both sides are repeated ones.

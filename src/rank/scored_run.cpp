@@ -180,7 +180,18 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
 }
 
 void ScoredRun::choose_parts(const Config& given) {
-    parts_ = choose_rows(config_, dataset_);
+    // Rows of its own file that the run may or may not have held out.
+    const bool open = given.split == "auto" && config_.split == "test" && !elmo::given(given, "test_share") &&
+                      find_layout(config_).splits_by_hash();
+    const auto score_all = [&] {
+        config_ = with_all_rows(std::move(config_), kNothingHeldOut);
+        dataset_ = open_data(warnings_only(context_), config_, *tokenizer_);
+        parts_ = choose_rows(config_, dataset_);
+    };
+    if (open && dataset_.test().rows() == 0)  // the training half of such a file
+        score_all();
+    else
+        parts_ = choose_rows(config_, dataset_);
     const TrainedTexts texts = TrainedTexts::load(checkpoint_.content());
     trained_rows_ = count_trained(texts, parts_, *tokenizer_);
     const Config& of_run = checkpoint_.config();
@@ -191,13 +202,9 @@ void ScoredRun::choose_parts(const Config& given) {
     }
     // By its name or bytes the run's own data, but what is held out of it trained the run: a training file
     // without the test file that it had beside it.
-    else if (given.split == "auto" && config_.split == "test" && !elmo::given(given, "test_share") &&
-             is_share(trained_rows_, parts_, kOwnShare) &&
-             dataset_.train().rows() != checkpoint_.state().train_rows &&
-             find_layout(config_).splits_by_hash()) {
-        config_ = with_all_rows(std::move(config_), kNothingHeldOut);
-        dataset_ = open_data(warnings_only(context_), config_, *tokenizer_);
-        parts_ = choose_rows(config_, dataset_);
+    else if (open && is_share(trained_rows_, parts_, kOwnShare) &&
+             dataset_.train().rows() != checkpoint_.state().train_rows) {
+        score_all();
         trained_rows_ = count_trained(texts, parts_, *tokenizer_);
     }
     if (const std::string line = unknown_line(count_unknown(parts_, *tokenizer_), num_rows()); !line.empty())
@@ -211,13 +218,13 @@ void ScoredRun::choose_parts(const Config& given) {
     const double too_many =
         untrained_ || is_own_test_file || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
-        context_.warning(
-            fmt::format("{}: {} of {} scored texts trained {}; their scores say little about new texts{}",
-                        scored_data(), with_commas(trained_rows_), with_commas(num_rows()), called_,
-                        config_.split == "validation" ? ": give rows that did not train it"
-                        : ReadOptions(given).test_share_given && scored_data() == config_.data
-                            ? ": leave --test-share out to score those that it held out"
-                            : ""));
+        context_.warning(fmt::format(
+            "{}: {} of {} scored texts trained {}; their scores say little about new texts{}", scored_data(),
+            with_commas(trained_rows_), with_commas(num_rows()), called_,
+            config_.split == "validation" ? ": give rows that did not train it"
+            : config_.split != "all" && ReadOptions(given).test_share_given && scored_data() == config_.data
+                ? ": leave --test-share out to score those that it held out"
+                : ""));
 }
 
 void ScoredRun::match(const std::string& run) {

@@ -206,7 +206,7 @@ void check_data(const Context& context, const Checkpoint& from, const RunState& 
                         was.labels == data.labels ? " of other names" : "",
                         config.data == from.config().data
                             ? "labels were added to the run or removed: give data that has the same ones"
-                            : "give the data that the run was trained on, or leave DATA out"));
+                            : "give data with exactly the labels of the run"));
     if (was.data_hash != data.data_hash)
         context.warning(fmt::format("{}: other training texts or labels than the run in {} was trained on",
                                     config.data, run));

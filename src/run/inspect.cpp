@@ -73,11 +73,13 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
     add(facts, "epoch",
         static_cast<double>(state.step) /
             static_cast<double>(std::max<std::int64_t>(state.steps_per_epoch, 1)));
-    add(facts, "last_loss", state.last_loss,
-        checkpoint.is_linear() ? std::string("none: a linear model is solved, not trained in steps")
-        : state.last_loss == 0
-            ? std::string("none: the run was changed after its training")
-            : fmt::format("{:.3g} per text and label", state.last_loss / static_cast<double>(state.labels)));
+    if (state.last_loss == 0)
+        add(facts, "last_loss", nullptr,
+            checkpoint.is_linear() ? "none: a linear model is solved, not trained in steps"
+                                   : "none: the run was changed after its training");
+    else
+        add(facts, "last_loss", state.last_loss,
+            fmt::format("{:.3g} per text and label", state.last_loss / static_cast<double>(state.labels)));
     add(facts, "select", checkpoint.config().select);
     if (state.best_step > 0) {
         add(facts, "best_score", state.best_score,

@@ -31,7 +31,8 @@ struct Planned {
     double tokens_per_text = 0;     // 0: not known, and texts have full length
     RankShare share = {};           // of the planned rank
     std::int64_t compensated = -1;  // its labels with a compensation; -1: the share that the options name
-    std::int64_t kept_bytes = 0;    // vectors of a frozen encoder
+    std::int64_t kept_bytes = 0;    // vectors of a frozen encoder, which then runs in the first epoch
+    double first_epoch = 1;         // its share of the steps
     // Of several ranks: what the first, and another one, keep in main memory of labels and texts.
     std::int64_t first_table_bytes = 0, table_bytes = 0;
     std::optional<MemoryReport> linear;  // of a linear model, which has no steps
@@ -48,6 +49,8 @@ Planned planned_rank(const Context& context, const RunData& data) {
     run.steps = data.total_steps();
     run.tokens_per_text = data.summary().tokens_per_row;
     if (run.share.is_whole()) run.kept_bytes = data.kept_vector_bytes();
+    run.first_epoch = std::min(1.0, static_cast<double>(data.train().steps_per_epoch()) /
+                                        static_cast<double>(std::max<std::int64_t>(run.steps, 1)));
     return run;
 }
 
@@ -62,11 +65,13 @@ Planned planned_rank(const Context& context, const Config& config, std::int64_t 
     return run;
 }
 
-Engine engine_of(const Context& context, const Planned& run) {
+// `keeps`: whether there is room for the vectors.
+Engine engine_of(const Context& context, const Planned& run, bool* keeps = nullptr) {
     EngineParts parts = training_parts(run.config, run.spec, run.labels, run.share);
     if (run.compensated >= 0) parts.head->extras.compensated_rows = run.compensated;
     Engine engine(context, run.config, parts, run.shape);
-    engine.hold(run.kept_bytes);
+    const bool held = engine.hold(run.kept_bytes);
+    if (keeps != nullptr) *keeps = held && run.kept_bytes > 0;
     return engine;
 }
 
@@ -91,6 +96,11 @@ Planned planned_run(const Context& context, const Config& given) {
     if (!shaped.data.empty()) {
         RunData data(context, resolve_before_data(context, shaped, nullptr), nullptr);
         if (data.config().encoder == kLinearEncoder) {
+            if (data.config().ranks > 1)
+                throw ConfigError(
+                    fmt::format("ranks: encoder linear trains in one process, found {} ranks; give --encoder "
+                                "bag or a folder",
+                                data.config().ranks));
             Planned run;
             run.config = data.config();
             run.linear = plan_linear(context, data);
@@ -101,10 +111,10 @@ Planned planned_run(const Context& context, const Config& given) {
         data.plan_rank(fullest_other(first.share, first.labels));
         return fuller(context, std::move(first), planned_rank(context, data));
     }
-    const Config config = resolve_without_data(context, shaped);
-    if (config.encoder == kLinearEncoder)
+    if (shaped.encoder == kLinearEncoder)
         throw ConfigError(
             "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
+    const Config config = resolve_without_data(context, shaped);
     Planned first = planned_rank(context, config, 0);
     if (first.share.is_alone()) return first;
     const std::int64_t other = fullest_other(first.share, first.labels);
@@ -126,7 +136,7 @@ Ceilings ceilings_of(Backend& backend, DType storage) {
     }
 }
 
-TimeEstimate estimate_time(const Engine& engine, const Planned& run) {
+TimeEstimate estimate_time(const Engine& engine, const Planned& run, bool keeps) {
     TimeEstimate time;
     time.steps = run.steps;
     if (!run.share.is_alone()) {
@@ -148,8 +158,7 @@ TimeEstimate estimate_time(const Engine& engine, const Planned& run) {
     const auto floor_ms = [&](const Cost& cost) {
         return std::max(cost.flops / ceilings.gflops, cost.bytes / ceilings.gbytes) / 1e6;
     };
-    // Kept vectors: only the first epoch runs the encoder.
-    const double encoded = run.kept_bytes > 0 ? 1 / std::max(run.config.epochs.value_or(1), 1.0) : 1;
+    const double encoded = keeps ? run.first_epoch : 1;
     double encoder_ms = floor_ms(encoder_forward_cost(engine.encoder(), batch, tokens, length));
     if (!run.spec.frozen)
         encoder_ms += floor_ms(encoder_backward_cost(engine.encoder(), batch, tokens, length));
@@ -202,10 +211,17 @@ std::vector<PlanChoice> other_choices(const Context& context, const Planned& run
                 other.config.head_kahan = "auto";
                 other.compensated = -1;
             }
-            PlanChoice& choice = choices.emplace_back(PlanChoice{precision, size});
-            choice.bytes = engine_of(context, other).plan().total_bytes();
+            PlanChoice choice{precision, size};
+            try {
+                if (!own) validate(other.config);
+                choice.bytes = engine_of(context, other).plan().total_bytes();
+            } catch (const ConfigError&) {  // what the run asks for, this precision does not have
+                if (own) throw;
+                continue;
+            }
             choice.planned = own && size == batch;
             choice.fits = room == 0 || choice.bytes <= room;
+            choices.push_back(std::move(choice));
         }
     return choices;
 }
@@ -254,13 +270,14 @@ PlanReport plan_training(const Context& given_context, const Config& given) {
     if (!run.config.data.empty())  // else the linear model could not be meant
         for (const std::string& note : choice_notes(run.config))
             if (note.starts_with("encoder auto")) context.info(note);
-    const Engine engine = engine_of(context, run);
+    bool keeps = false;
+    const Engine engine = engine_of(context, run, &keeps);
     report.memory = engine.plan();
     report.room_bytes = report.memory.max_bytes;
     if (report.room_bytes == 0 && engine.backend().host_memory())
         report.room_bytes = engine.backend().free_bytes();
     report.choices = other_choices(context, run, report.room_bytes);
-    report.time = estimate_time(engine, run);
+    report.time = estimate_time(engine, run, keeps);
     report.first_rank_table_bytes = run.first_table_bytes;
     report.other_rank_table_bytes = run.table_bytes;
     return report;

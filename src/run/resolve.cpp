@@ -67,8 +67,13 @@ Config with_cache_of_run(Config config, const Config& run, const Config& asked) 
 
 Config with_init(Config config) {
     if (config.init.empty()) return config;
+    // A run that started so has them in its recipe, beside the run that it started from.
+    const auto is_of_recipe = [&](OptionKey key) {
+        const auto found = config.sources.find(std::string_view(key));
+        return found != config.sources.end() && found->second.origin == Origin::kRecipe;
+    };
     for (const OptionKey key : kOfInit)
-        if (given(config, key))
+        if (given(config, key) && !(is_of_recipe("init") && is_of_recipe(key)))
             throw ConfigError(fmt::format("init: encoder and tokenizer come from {}; leave {} out",
                                           config.init, flag_of(key)));
     const Checkpoint from(config.init, "best", Checkpoint::Check::kAllButHead);
@@ -79,13 +84,13 @@ Config with_init(Config config) {
                         "a new one on the old and the new rows together, without --init",
                         config.init));
     const bool steps_of_run = !given(config, "epochs");
-    const auto is_own = [](std::string_view key) {
-        return std::any_of(std::begin(kNotOfInit), std::end(kNotOfInit),
-                           [&](std::string_view own) { return own == key; });
+    const auto is_one_of = [](const auto& keys, std::string_view key) {
+        return std::ranges::any_of(keys, [&](std::string_view one) { return one == key; });
     };
     for (const OptionInfo& option : options()) {
         const bool counts = option.role == OptionRole::kReading || option.role == OptionRole::kResult;
-        if (!counts || is_own(option.key) || given(config, option.key)) continue;
+        const bool of_init = is_one_of(kOfInit, option.key);
+        if (!counts || is_one_of(kNotOfInit, option.key) || (given(config, option.key) && !of_init)) continue;
         if (option.key == "steps" && !steps_of_run) continue;
         copy_option(config, from.config(), option.key);
     }

@@ -26,15 +26,15 @@ std::size_t digits(std::string_view text) {
 }
 
 // Whether the first line of a file is the header of a table whose labels are marked as those of fastText:
-// what separates its columns stands in a marked word of the row too.
-bool heads_marked_rows(std::string_view header, std::string_view row) {
-    for (const char delimiter : {',', ';', '\t', '|'})
-        for (std::string_view rest = row;
-             rest.starts_with("__label__") && header.find(delimiter) != header.npos;) {
-            const std::size_t end = std::min(rest.find(' '), rest.size());
-            if (rest.substr(0, end).find(delimiter) != rest.npos) return true;
-            rest.remove_prefix(std::min(end + 1, rest.size()));
-        }
+// what separates its columns follows a marked word of the row at once.
+bool heads_marked_row(std::string_view header, std::string_view row) {
+    if (header.starts_with("__label__")) return false;
+    while (row.starts_with("__label__")) {
+        const std::string_view word = row.substr(0, row.find(' '));
+        for (const char delimiter : {',', ';', '\t', '|'})
+            if (header.find(delimiter) != header.npos && word.find(delimiter) != word.npos) return true;
+        row.remove_prefix(std::min(word.size() + 1, row.size()));
+    }
     return false;
 }
 
@@ -129,7 +129,7 @@ DataFormat detect_format(const std::filesystem::path& file) {
         // A text of a table may begin with a brace.
         if (rows == 1 && line->starts_with(named_csv || named_tsv ? "{\"" : "{")) return DataFormat::kJsonl;
         marked += line->starts_with("__label__");
-        below_header += heads_marked_rows(first, *line);
+        below_header += heads_marked_row(first, *line);
         sparse += is_sparse_row(*line);
         tabs += line->find('\t') != line->npos;
     }
@@ -137,8 +137,8 @@ DataFormat detect_format(const std::filesystem::path& file) {
         throw DataError(fmt::format("{}: expected rows, found {}", file.string(),
                                     reader.line_number() == 0 ? "an empty file" : "only empty lines"));
     if (sparse == rows) return DataFormat::kSparse;
-    const bool of_table =
-        (named_csv || named_tsv) && !first.starts_with("__label__") && below_header == marked;
+    // A marked label may hold a blank.
+    const bool of_table = (named_csv || named_tsv) && 2 * below_header > marked;
     if (2 * marked >= rows && !of_table) return DataFormat::kFastText;  // one may be a text of a table
     if (named_csv || named_tsv || name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
         name.ends_with(".json")) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text_util.h"
+#include "elmo/config.h"
 #include "elmo/error.h"
 #include "io/line_reader.h"
 #include "sources/detect.h"
@@ -310,16 +311,19 @@ struct TextReader::Impl {
                 has_marks = true;
             }
             if (form == Form::kText && refuses_header && !named.empty()) look_for_columns(record);
-            if (form == Form::kText && refuses_header && !keys.empty() && is_header(record, keys))
+            if (form == Form::kText && refuses_header &&
+                (is_separator_line(record.bytes) || (!keys.empty() && is_header(record, keys))))
                 fail(record, "lines of text, or JSON lines",
                      fmt::format("the header of a table: '{}'", quoted(record.bytes)),
                      fmt::format("{}, or give --input text to answer line by line", kReadTwice));
             if (form == Form::kText && named.empty() && std::ranges::count(record.bytes, '\t') == 1)
-                note(
-                    fmt::format("{}: answered line by line, its tab and what follows too; {}give --format "
-                                "tsv to answer the texts before "
-                                "tabs, or --input text if lines are texts",
-                                record.file, is_pipe ? "save it to a file and " : ""));
+                note(fmt::format(
+                    "{}: answered line by line, its tab and what follows too; {}give --format tsv{} to "
+                    "answer the texts before tabs, or --input text if lines are texts",
+                    record.file, is_pipe ? "save it to a file and " : "",
+                    keys.size() == 1 && keys[0] != Config().text_column
+                        ? fmt::format(" --columns {},labels", keys[0])
+                        : std::string()));
         }
         if (form != Form::kJson && !columns_flag.empty() && is_pipe)
             fail(record, fmt::format("JSON lines, as {} asks for", columns_flag),
@@ -347,14 +351,14 @@ struct TextReader::Impl {
         return text;
     }
 
-    // False at the end.
-    bool next(std::string& text) {
+    // False at the end, and before a wait that nobody wants.
+    bool next(std::string& text, bool may_wait) {
         if (table) {
             const auto record = table->records->next();
             if (record) text = text_of(*record);
             return record.has_value();
         }
-        if (empty_lines > 0) {
+        if (held && empty_lines > 0) {
             text = text_of({"", lines->line_number() - empty_lines--, lines->name()});
             return true;
         }
@@ -365,16 +369,16 @@ struct TextReader::Impl {
             return true;
         }
         auto line = lines->next_line();
-        if (line && line->empty() && (form == Form::kJson || has_marks)) {
-            do {
-                ++empty_lines;
-                line = lines->next_line();
-            } while (line && line->empty());
-            if (!line) empty_lines = 0;
-            if (!line) return false;
-            held = *line;
-            return next(text);
+        while (line && line->empty() && (form == Form::kJson || has_marks)) {
+            ++empty_lines;
+            if (!may_wait && !lines->ready()) return false;
+            line = lines->next_line();
         }
+        if (empty_lines > 0 && line) {
+            held = *line;
+            return next(text, may_wait);
+        }
+        empty_lines = 0;
         if (line && refuses_foreign) refuse_foreign_line(*line, lines->name());
         refuses_foreign = false;
         if (line && may_have_header && is_sparse_header(*line)) line = lines->next_line();
@@ -405,7 +409,7 @@ std::vector<std::string> TextReader::next(std::int64_t limit) {
     impl_->ids.clear();
     if (std::exchange(impl_->begun, true)) impl_->detected.clear();
     while (static_cast<std::int64_t>(texts.size()) < limit &&
-           (texts.empty() || !impl_->lines || impl_->lines->ready()) && impl_->next(text)) {
+           (texts.empty() || !impl_->lines || impl_->lines->ready()) && impl_->next(text, texts.empty())) {
         texts.push_back(std::move(text));
         impl_->ids.push_back(std::move(impl_->id));
     }

@@ -422,7 +422,7 @@ TEST(Reading, WhatIsWrongWithNewLabelsIsSaidWithWhatToDo) {
                    {"new.txt:2: expected every new label once, found 'violet'; remove the line"});
     const std::string other = folder.write("other.csv", "text,labels\na,x\nb,y\nc,x\nd,y\ne,x\n");
     expect_failure(run_elmo({"refine", run, other, "--out", folder.text("refined"), "--quiet"}), 1,
-                   {"; give the data that the run was trained on, or leave DATA out"});
+                   {"; give data with exactly the labels of the run"});
 }
 
 // Of data that mostly trained the run an index takes what was held out, and says with which flag it takes

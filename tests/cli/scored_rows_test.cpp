@@ -63,6 +63,41 @@ TEST_F(ScoredRowsOf, StoredPredictionsOfAllRows) {
     }
 }
 
+// A training half of a file that was divided before: the hash holds none of its rows out.
+TEST_F(ScoredRowsOf, ARunOfATrainingHalfIsScoredOnAllOfIt) {
+    const std::string whole = folder_.write("d.csv", rows_of(0, 400, false));
+    expect_success(
+        run_elmo({"data", "convert", whole, "--to", "csv", "--out", folder_.text("halves"), "--quiet"}));
+    const std::string half = folder_.text("half.csv");
+    std::filesystem::copy(folder_.path("halves/train.csv"), half);
+    const Outcome trained = run_elmo({"train", half, "--out", folder_.text("run")});
+    expect_success(trained);
+    EXPECT_TRUE(contains(trained.err, "is held out for testing")) << trained.err;
+    for (const Words& words :
+         {Words{"eval", folder_.text("run")}, Words{"eval", folder_.text("run"), half}}) {
+        const Outcome scored = run_elmo(words);
+        expect_success(scored);
+        EXPECT_TRUE(contains(scored.err, " scored texts trained this run")) << scored.err;
+    }
+}
+
+// The recipe of a run has what the run chose, which nobody gave.
+TEST_F(ScoredRowsOf, RecipesOfRunsTrainAgain) {
+    std::string lines;
+    for (int i = 0; i < 90; ++i)
+        lines += fmt::format("thing {} is {}\t{}\n", i, kColours[i % 3], kColours[i % 3]);
+    const std::string data = folder_.write("d.tsv", lines);
+    const std::string run = trained("run", Words{data, "--encoder", "bag"} + small_model());
+    EXPECT_EQ(slurp(trained("again", {"--recipe", run + "/best/recipe.toml"}) + "/best/model.safetensors"),
+              slurp(run + "/best/model.safetensors"));
+    const std::string more = trained("more", {data, "--init", run, "--steps", "3"});
+    EXPECT_EQ(
+        slurp(trained("more again", {"--recipe", more + "/best/recipe.toml"}) + "/best/model.safetensors"),
+        slurp(more + "/best/model.safetensors"));
+    expect_failure(run_elmo({"train", data, "--init", run, "--width", "8", "--out", folder_.text("no")}), 2,
+                   {"encoder and tokenizer come from"});
+}
+
 // Rows to score are asked for, not those that validated.
 TEST_F(ScoredRowsOf, OtherFilesAreScoredWhereTheValidationFileIsGone) {
     const std::string data = folder_.write("d_train.csv", rows_of(0, 90, false)),

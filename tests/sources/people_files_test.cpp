@@ -455,6 +455,11 @@ TEST_F(PeopleFiles, TitlesAreTextsWhereNothingElseIs) {
     EXPECT_EQ(rows("both.csv"), (Strings{"one -> | a"}));
     write("two.csv", "title,name,tags\none,x,a\n");
     EXPECT_TRUE(contains(error("two.csv"), "found 'title,name,tags'"));
+    // Another column has longer texts.
+    write("long.csv", "id,name,overview,labels\n1,item x,what it is about,a\n2,item y,and this one,b\n");
+    EXPECT_TRUE(contains(error("long.csv"), "found 'id,name,overview,labels'"));
+    write("long.jsonl", "{\"name\": \"x\", \"plot\": \"what it is about\", \"tags\": [\"a\"]}\n");
+    EXPECT_TRUE(contains(error("long.jsonl"), "expected the key 'text'"));
     write("b.jsonl", "{\"name\": \"one\", \"label\": [\"a\", \"b\"]}\n");
     EXPECT_EQ(rows("b.jsonl"), (Strings{kRows[0]}));
 }
@@ -692,6 +697,8 @@ TEST_F(PeopleFiles, TablesWhoseLabelsAreMarkedAsThoseOfFastText) {
     const std::string marked = "__label__a,one two\n__label__b,three\n__label__a __label__b,four five\n";
     write("table.csv", "labels,text\n" + marked);
     EXPECT_EQ(rows("table.csv")[1], "three -> | __label__b");
+    write("blank.csv", "labels,text\n" + marked + "__label__big city,six\n");
+    EXPECT_EQ(rows("blank.csv")[3], "six -> | __label__big city");
     write("rows.csv", "labels one text\n__label__a two\n__label__b three\n");
     EXPECT_EQ(rows("rows.csv")[1], "two -> | a");
 }
@@ -699,7 +706,7 @@ TEST_F(PeopleFiles, TablesWhoseLabelsAreMarkedAsThoseOfFastText) {
 // A test file may have the header that the training file lacks.
 TEST_F(PeopleFiles, ATestFileWithTheNamesOfColumnsAsItsHeader) {
     write("x_train.csv", "1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
-    write("x_test.csv", "id,text,labels\n4,four,a\n5,five,b\n");
+    write("x_test.csv", "id,Text,labels\n4,four,a\n5,five,b\n");
     const Dataset data =
         Dataset::open_labels(quiet(), options("x_train.csv", {{"columns", "id,text,labels"}}));
     EXPECT_EQ(data.train().rows(), 3);

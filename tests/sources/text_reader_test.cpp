@@ -62,6 +62,27 @@ TEST_F(TextReaderTest, EmptyLinesAtTheEndOfRowsAreNoTexts) {
     EXPECT_EQ(all(file("a.txt", "__label__a one\n\n__label__b two\n\n")), (Texts{"one", "", "two"}));
 }
 
+// What is known is answered before a wait.
+TEST_F(TextReaderTest, AnEmptyLineOfAPipeKeepsNoAnswers) {
+    const std::string path = folder_ / "pipe";
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const int pipe = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(pipe, 0);
+    const std::string first = "__label__a one\n__label__b two\n\n", rest = "__label__c three\n";
+    ASSERT_EQ(write(pipe, first.data(), first.size()), static_cast<ssize_t>(first.size()));
+    TextReader reader(path, {});
+    Texts texts = reader.next(10);
+    while (texts.size() < 2) {
+        const Texts more = reader.next(10);
+        texts.insert(texts.end(), more.begin(), more.end());
+    }
+    EXPECT_EQ(texts, (Texts{"one", "two"}));
+    ASSERT_EQ(write(pipe, rest.data(), rest.size()), static_cast<ssize_t>(rest.size()));
+    EXPECT_EQ(reader.next(1), Texts{""});
+    EXPECT_EQ(reader.next(1), Texts{"three"});
+    close(pipe);
+}
+
 // Sparse rows may have no features, or no labels either.
 TEST_F(TextReaderTest, RowsWithoutFeaturesAreSparseToo) {
     EXPECT_EQ(all(file("a.txt", "3 100 10\n3,5\n1 4:1\n\n")).size(), 3U);

@@ -98,7 +98,12 @@ OrderedJson describe_call(const fs::path& checkpoint, const std::string& hash,
 // ConfigError if `file` records another call than `wanted`. A checkpoint may have moved: its hash counts.
 void require_same_call(const fs::path& file, const OrderedJson& wanted, const std::string& answers,
                        const char* advice) {
-    const nlohmann::json was = read_json(file), now = wanted;
+    nlohmann::json was = read_json(file);
+    const nlohmann::json now = wanted;
+    if (was.is_object() && !was.contains("search")) {  // of earlier versions
+        was["search"] = "exact";
+        was["index_xxh64"] = "none";
+    }
     const auto text = [](const nlohmann::json& call, const std::string& key) {
         return call.is_object() && call.contains(key) ? json_string(call[key]) : std::string("nothing");
     };

@@ -20,6 +20,13 @@ void refuse_without_threshold(const Config& config, const std::string& what_to_d
                               what_to_do);
 }
 
+bool has_threshold_of_all(const Config& config) {
+    if (config.threshold != 0) return true;
+    const auto found = config.sources.find("threshold");
+    return found != config.sources.end() && found->second.origin == Origin::kGiven &&
+           found->second.value == get_option(config, "threshold");
+}
+
 // The command that gives a run what is missing.
 std::string calibrate_first(const Config& config, const char* flags = "") {
     return fmt::format("run 'elmo calibrate RUN{}{}' first", flags,
@@ -45,17 +52,6 @@ bool may_have_more(std::span<const ScoredLabel> ranked, std::int64_t depth, cons
                    const LabelCuts& cuts) {
     return std::ssize(ranked) == depth && platt.probability(ranked.back().score) >= cuts.lowest();
 }
-
-namespace {
-
-bool has_threshold_of_all(const Config& config) {
-    if (config.threshold != 0) return true;
-    const auto found = config.sources.find("threshold");
-    return found != config.sources.end() && found->second.origin == Origin::kGiven &&
-           found->second.value == get_option(config, "threshold");
-}
-
-}  // namespace
 
 bool has_threshold(const Config& config) {
     return config.label_thresholds || has_threshold_of_all(config);

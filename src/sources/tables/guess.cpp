@@ -57,12 +57,36 @@ std::string only_plausible(const std::vector<std::string>& names, const Usual& u
     return std::ranges::find(names, usual[0]) != names.end() ? std::string(usual[0]) : only_one(names, usual);
 }
 
-// `of_data`: of rows with labels, not of texts to answer.
-std::string only_plausible_text(const std::vector<std::string>& names, bool of_data) {
-    const bool any = std::ranges::any_of(names, [](const std::string& name) {
-        return std::ranges::find(kTextNames, lower(trim(name))) != std::end(kTextNames);
-    });
-    return any || !of_data ? only_plausible(names, kTextNames) : only_one(names, kShortTextNames);
+// Words with a letter in the values of a column.
+using WordCounts = std::map<std::string, std::size_t>;
+
+std::size_t words_of(std::string_view text) {
+    std::size_t words = 0;
+    for (bool within = false; const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        const bool letter = byte >= 0x80 || std::isalpha(byte) != 0;
+        words += letter && !within;
+        within = letter || (within && std::isspace(byte) == 0);
+    }
+    return words;
+}
+
+// Of rows with labels also a short text's column, if none but those of labels has longer texts; `words` is
+// empty where texts alone are read.
+std::string only_plausible_text(const std::vector<std::string>& names, const std::string& labels,
+                                const WordCounts& words) {
+    const auto is_one_of = [](const auto& usual, const std::string& name) {
+        return std::ranges::find(usual, lower(trim(name))) != std::end(usual);
+    };
+    if (words.empty() ||
+        std::ranges::any_of(names, [&](const std::string& name) { return is_one_of(kTextNames, name); }))
+        return only_plausible(names, kTextNames);
+    const std::string found = only_one(names, kShortTextNames);
+    const auto is_longer = [&](const auto& column) {
+        return column.first != labels && !is_one_of(kLabelNames, column.first) &&
+               column.second > words.at(found);
+    };
+    return found.empty() || std::ranges::any_of(words, is_longer) ? std::string() : found;
 }
 
 bool has(const std::vector<std::string>& names, std::string_view name) {
@@ -140,8 +164,15 @@ bool find_columns(const std::vector<std::string>& names, const SampleRows& rows,
     });
     const bool flags_given = !columns.labels_open && layout.label_column.ends_with('*');
     const bool labels_there = flags_given || layout.label_column.empty() || has(names, layout.label_column);
-    if (!text_there && columns.text_open)
-        columns.text = only_plausible_text(candidates, !layout.label_column.empty());
+    if (!text_there && columns.text_open) {
+        WordCounts words;
+        for (std::size_t i = 0; i < names.size() && !layout.label_column.empty(); ++i) {
+            std::size_t& count = words[names[i]];
+            for (std::size_t r = 1; r < rows.size(); ++r)
+                if (i < rows[r].size()) count += words_of(rows[r][i]);
+        }
+        columns.text = only_plausible_text(candidates, layout.label_column, words);
+    }
     if (!labels_there && columns.labels_open) columns.labels = only_plausible(names, kLabelNames);
     if (!columns.labels.empty()) refuse_one_flag_of_many(names, rows, layout, texts, columns.labels);
     if ((text_there || !columns.text.empty()) && (labels_there || !columns.labels.empty())) return true;
@@ -196,13 +227,16 @@ void settle_json_columns(const Layout& layout, Columns& columns) {
     std::vector<std::string> names;
     bool text_there = !columns.text_open, labels_there = !columns.labels_open || layout.label_column.empty();
     std::size_t rows = 0;
+    WordCounts words;
     visit_json(layout, layout.train.text, [&](const Record& record) {
         if (rows++ == 0) names = json.keys(record);
+        for (std::size_t i = 0; i < names.size() && !text_there && !layout.label_column.empty(); ++i)
+            words[names[i]] += words_of(json.string_at(record, names[i]));
         text_there = text_there || json.has(record, layout.text_columns[0]);
         labels_there = labels_there || json.has(record, layout.label_column);
         return rows < kRows / 10 && (!text_there || !labels_there);
     });
-    if (!text_there) columns.text = only_plausible_text(names, !layout.label_column.empty());
+    if (!text_there) columns.text = only_plausible_text(names, layout.label_column, words);
     if (!labels_there) columns.labels = only_plausible(names, kLabelNames);
 }
 
@@ -498,7 +532,8 @@ std::string usual_text_column(const std::vector<std::string>& names) {
 }
 
 bool has_usual_columns(const std::vector<std::string>& names) {
-    return !only_plausible(names, kTextNames).empty() && !only_plausible(names, kLabelNames).empty();
+    return (!only_plausible(names, kTextNames).empty() || !only_one(names, kShortTextNames).empty()) &&
+           !only_plausible(names, kLabelNames).empty();
 }
 
 std::string guess_separator(const std::vector<std::string>& fields) {

@@ -224,6 +224,13 @@ bool has_wanted_column(const Layout& layout, const TableShape& shape) {
     });
 }
 
+// But for blanks around them, and capitals.
+bool is_same_word(std::string_view a, std::string_view b) {
+    a = trim(a), b = trim(b);
+    return std::ranges::equal(
+        a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
 // A file without a header: its columns are named by the layout.
 TableShape shape_without_header(const std::filesystem::path& file, const Layout& layout,
                                 const std::vector<TableShape>& shapes, const Record& first) {
@@ -231,11 +238,9 @@ TableShape shape_without_header(const std::filesystem::path& file, const Layout&
     std::optional<TableShape> found;
     for (TableShape shape : shapes) {
         if (shape.names.size() != names.size()) continue;
-        if (shape.names != names) {  // else this file has a header beside one that has none
-            shape.names = names;
-            --shape.records_before_rows;
-            shape.has_header = false;
-        }
+        shape.has_header = std::ranges::equal(shape.names, names, is_same_word);  // beside a file without one
+        if (!shape.has_header) --shape.records_before_rows;
+        shape.names = names;
         // A comma inside of a text may make as many fields as a semicolon, but not in every row.
         const SampleRows rows = sample_rows(file, shape, kLookedAt);
         const bool fits = std::all_of(rows.begin(), rows.end(),
