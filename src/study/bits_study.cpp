@@ -18,7 +18,6 @@
 #include "study/engines.h"
 
 namespace elmo {
-namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kScores[] = {"P@1", "P@3", "P@5"};
@@ -95,7 +94,7 @@ CellResult run_cell(const Context& context, const StudyRequest& request, const F
                                                  {"steps", static_cast<double>(trained.steps)}};
         for (const char* score : kScores) numbers[score] = scores.get(score);
         cell.keep(numbers);
-        fs::remove_all(cell.run());  // only its scores are needed
+        cell.remove_run();  // only its scores are needed
     }
     const auto numbers =
         cell.numbers({kScores[0], kScores[1], kScores[2], "seconds", "saturations", "steps"});

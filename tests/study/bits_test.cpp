@@ -94,6 +94,39 @@ TEST_F(BitsStudy, OneSeedHasNoDeviation) {
     EXPECT_TRUE(run()["tables"]["formats"][0]["p1_deviation"].is_null()) << run().dump();
 }
 
+// What is left of a cell that was interrupted would give its own options to one of others.
+TEST_F(BitsStudy, ACellBegunWithOtherOptionsIsRefused) {
+    request.settings = {{"formats", "bf16"}};
+    run();
+    const auto numbers = [&] {
+        nlohmann::json made = nlohmann::json::parse(read_text(cell("bf16-seed42")));
+        made.erase("seconds");
+        return made;
+    };
+    const nlohmann::json whole = numbers();
+    request.config.overwrite = true;
+    request.config.head_lr = 5;
+    std::atomic<bool> stop{false};
+    EXPECT_THROW(run_study(stopping_before_the_first_step(stop), request), Interrupted);
+    request.config.overwrite = false;
+    request.config.resume = true;
+    request.config.head_lr = tiny_config(temp).head_lr;
+    EXPECT_NE(message_of<ConfigError>([&] { run(); }).find("runs/bf16-seed42 has head_lr = 5, found 0.02"),
+              std::string::npos)
+        << message_of<ConfigError>([&] { run(); });
+    EXPECT_FALSE(fs::exists(cell("bf16-seed42")));
+
+    request.config.head_lr = 5;
+    request.config.threads = 2;  // changes no result
+    run();
+    EXPECT_NE(numbers(), whole);
+
+    fs::remove(cell("bf16-seed42"));
+    fs::create_directories(temp / "study/runs/bf16-seed42");
+    EXPECT_NE(message_of<ConfigError>([&] { run(); }).find("bf16-seed42.toml"), std::string::npos)
+        << message_of<ConfigError>([&] { run(); });
+}
+
 TEST_F(BitsStudy, OtherOptionsAndDamageAreRefused) {
     request.settings = {{"formats", "bf16 exmy:0,5,row/steps"}};
     run();
