@@ -1,6 +1,6 @@
 // Looks into training steps: the numbers that the head's step works with, for a sample of labels, counted by
-// their exponents. On host copies, from the definition of the step: g = bf16(sigmoid(x w) - y), and the
-// gradient of a weight is the sum of g x over the batch.
+// their exponents. On host copies, from the definition of the step: g = bf16(v (sigmoid(x w) - y)), v the
+// weight of a positive, and the gradient of a weight is the sum of g x over the batch.
 #pragma once
 
 #include <map>
@@ -28,10 +28,12 @@ class HeadProbe : public StepProbe {
 
     // By step.
     const std::map<std::int64_t, Histograms>& seen() const { return seen_; }
+    std::int64_t sampled_labels() const { return sampled_; }
 
   private:
     std::set<std::int64_t> steps_;
     std::map<std::int64_t, Histograms> seen_;
+    std::int64_t sampled_ = 0;
 };
 
 }  // namespace elmo
