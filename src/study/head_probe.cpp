@@ -42,7 +42,7 @@ void HeadProbe::look(std::int64_t step, Backend& backend, View x_BD, View w_LD, 
     Histograms& seen = seen_[step];
     const std::vector<double> x = host_values(backend, x_BD);
     std::vector<double> logit_x = x;  // E4M3 weights are multiplied with E4M3 inputs
-    if (w_LD.dtype == DType::kE4M3)
+    if (w_LD.dtype == DType::kE4M3 || grid_.is_e4m3())
         for (double& v : logit_x) v = kE4M3.decode(round_nearest(kE4M3, static_cast<float>(v)));
     for (const double v : x) seen[1].add(v);
 

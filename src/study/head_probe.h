@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "numerics/weight_grid.h"
 #include "study/exponents.h"
 #include "train/trainer.h"
 
@@ -21,7 +22,9 @@ class HeadProbe : public StepProbe {
                                              "weight gradients"};
     using Histograms = std::array<ExponentHistogram, 4>;
 
-    explicit HeadProbe(std::set<std::int64_t> steps) : steps_(std::move(steps)) {}
+    // `grid`: of the weights, where they are on one.
+    explicit HeadProbe(std::set<std::int64_t> steps, const WeightGrid& grid = {})
+        : steps_(std::move(steps)), grid_(grid) {}
 
     bool wants(std::int64_t step) const override { return steps_.contains(step); }
     void look(std::int64_t step, Backend& backend, View x_BD, View w_LD, const Positives& positives) override;
@@ -32,6 +35,7 @@ class HeadProbe : public StepProbe {
 
   private:
     std::set<std::int64_t> steps_;
+    WeightGrid grid_;
     std::map<std::int64_t, Histograms> seen_;
     std::int64_t sampled_ = 0;
 };

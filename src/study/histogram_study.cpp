@@ -78,7 +78,8 @@ Study histogram_study(const Context& given_context, const StudyRequest& request)
     config.resume = false;
     const Context context = given_context.with_threads(config.threads);
     config = resolve_training(context, config);
-    if (const HeadFormat format = head_format(config.precision); format.dtype == DType::kU8)
+    const HeadFormat format = head_format(config.precision);
+    if (format.dtype == DType::kU8)
         throw ConfigError(
             fmt::format("precision: expected one whose weights are read without their row, found {}; "
                         "{} with head_kahan {} has the same weights",
@@ -98,7 +99,7 @@ Study histogram_study(const Context& given_context, const StudyRequest& request)
     RunFolder folder(context, config);
     Trainer trainer(context, folder, config);
     const std::vector<std::int64_t> steps = chosen_steps(request, trainer.total_steps());
-    HeadProbe probe({steps.begin(), steps.end()});
+    HeadProbe probe({steps.begin(), steps.end()}, format.grid);
     trainer.set_probe(probe);
     const TrainResult trained = trainer.run();
     if (trained.interrupted) throw Interrupted("stopped before the last step; the same command starts again");

@@ -134,6 +134,21 @@ TEST(HeadProbe, WeighsPositivesAsTheStep) {
     EXPECT_EQ(seen[3].bins(), (Bins{{3, 1}, {1, 1}, {0, 1}}));  // -15.5, 2.5, 1.75
 }
 
+// With a grid of E4M3's numbers, logits take inputs through E4M3 whatever stores the weights.
+TEST(HeadProbe, RoundsInputsAsTheStep) {
+    const auto backend = make_cpu_backend(quiet(), "auto");
+    std::vector<Bf16> x, w;
+    for (const float v : {16.0f, 17.0f}) x.push_back(to_bf16(v));  // E4M3: 16, 16
+    for (const float v : {1.0f, -1.0f}) w.push_back(to_bf16(v));
+    const View inputs{x.data(), DType::kBf16, 1, 2}, weights{w.data(), DType::kBf16, 1, 2};
+    HeadProbe bf16({1}), e4m3({1}, parse_grid("exmy:4,3"));
+    bf16.look(1, *backend, inputs, weights, PositiveList{});
+    e4m3.look(1, *backend, inputs, weights, PositiveList{});
+    using Bins = std::map<int, std::int64_t>;
+    EXPECT_EQ(bf16.seen().at(1)[2].bins(), (Bins{{-2, 1}}));  // sigmoid(-1)
+    EXPECT_EQ(e4m3.seen().at(1)[2].bins(), (Bins{{-1, 1}}));  // sigmoid(0)
+}
+
 TEST(HistogramStudy, TrainsAndAddsUp) {
     const test::TempFolder temp;
     test::write_tiny_data(temp / "data");
