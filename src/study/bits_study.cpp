@@ -3,6 +3,7 @@
 // seeds (study/cells.h).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -57,7 +58,9 @@ std::vector<Format> listed_formats(const std::string& text) {
         Format format{parts.empty() ? word : parts[0]};
         for (std::size_t i = 1; i < parts.size(); ++i)
             (parts[i] == "nearest" ? format.rounding : format.noise) = parts[i];
-        formats.push_back(format);
+        const bool there = std::any_of(formats.begin(), formats.end(),
+                                       [&](const Format& other) { return other.name() == format.name(); });
+        if (!there) formats.push_back(format);
     }
     return formats;
 }

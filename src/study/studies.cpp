@@ -63,7 +63,7 @@ std::vector<std::int64_t> numbers_or(const StudyRequest& request, const std::str
             throw ConfigError(
                 fmt::format("{}: expected whole numbers of at least {} separated by commas, found '{}'", name,
                             least, quoted(word)));
-        values.push_back(value);
+        if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
         begin = end + 1;
     }
     return values;

@@ -89,6 +89,16 @@ TEST_F(BitsStudy, OtherWordsOfHelpAndNewOptionsAreNoOtherOptions) {
     EXPECT_NE(run().dump().find("12.5"), std::string::npos);  // taken, not refused and not run again
 }
 
+TEST_F(BitsStudy, WhatIsNamedTwiceCountsOnce) {
+    request.settings = {{"formats", "bf16 e3m4 bf16"}, {"seeds", "2,1,2"}};
+    const nlohmann::json listed = run()["tables"];
+    EXPECT_EQ(listed["formats"].size(), 2u) << listed.dump();
+    EXPECT_EQ(listed["cells"].size(), 4u) << listed.dump();
+    request.config.overwrite = true;
+    request.settings = {{"exponents", "2,2"}, {"mantissas", "3,3"}};
+    EXPECT_EQ(run()["tables"]["formats"].size(), 4u);  // fp32, bf16, and stochastic and nearest
+}
+
 TEST_F(BitsStudy, OneSeedHasNoDeviation) {
     request.settings = {{"formats", "bf16"}};
     EXPECT_TRUE(run()["tables"]["formats"][0]["p1_deviation"].is_null()) << run().dump();
