@@ -70,8 +70,7 @@ Config cell_config(const StudyRequest& request, const Format& format, std::int64
     config.precision = format.precision;
     config.head_rounding = format.rounding;
     config.head_noise = format.noise;
-    // Only formats are compared, without compensation unless it was given; fp32 has nothing to compensate.
-    if (config.head_kahan == "auto" || format.precision == "fp32") config.head_kahan = "0";
+    if (format.precision == "fp32") config.head_kahan = "0";  // has nothing to compensate
     config.seed = static_cast<std::uint64_t>(seed);
     config.resume = config.overwrite = false;
     validate(config);

@@ -110,8 +110,7 @@ void add_peaks(const Context& context, const StudyRequest& request, Study& study
 Study memory_study(const Context& context, const StudyRequest& given) {
     StudyRequest request = given;
     Config& config = request.config;
-    if (config.data.empty() && config.labels == 0 && config.shape.empty()) config.shape = "amazon-3m";
-    config = resolve_training(context, config);
+    config = resolve_plan(context, config);
     const MemoryReport plan = plan_memory(context, config);
     const Timeline timeline = timeline_of(plan);
     Study study;

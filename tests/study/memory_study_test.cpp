@@ -181,6 +181,12 @@ TEST_F(Studies, WhatIsWrongIsNamed) {
         EXPECT_NE(message().find("another process is writing"), std::string::npos);
     }
     EXPECT_EQ(message(), "no error");
+    request.config.overwrite = false;
+    request.config.resume = true;
+    for (const char* name : {"chunks", "memory"}) {
+        request.name = name;
+        EXPECT_EQ(message(), "no error") << name;
+    }
     request.config.out.clear();
     EXPECT_NE(message().find("--out"), std::string::npos);
 }
