@@ -215,6 +215,17 @@ TEST(HistogramStudy, NamesTheLabelsAndStepsThatItSaw) {
         << message;
 }
 
+TEST(HistogramStudy, StoppedItWritesNothing) {
+    const test::TempFolder temp;
+    test::write_tiny_data(temp / "data");
+    StudyRequest request{"histogram", test::tiny_config(temp), {{"values", "1,20"}}, "elmo study histogram"};
+    request.config.out = temp / "study";
+    std::atomic<bool> stop{false};
+    EXPECT_THROW(run_study(stopping_before_the_first_step(stop), request), Interrupted);
+    EXPECT_FALSE(std::filesystem::exists(temp / "study/study.json"));
+    run_study(quiet(), request);  // the same again
+}
+
 // Codes are not numbers without their row's exponent.
 TEST(HistogramStudy, RefusesCodesWithExponents) {
     const test::TempFolder temp;
