@@ -4,26 +4,27 @@
 #include <fmt/format.h>
 
 #include "elmo/messages.h"
-#include "elmo/resolve.h"
 #include "output.h"
 #include "verbs.h"
 
 namespace elmo::cli {
 namespace {
 
+StudyRequest request_of(const Invocation& call) {
+    return {call.words[0], call.config, call.extra, call.command};
+}
+
 void run_study_verb(Invocation& call) {
     if (call.config.out.empty()) usage_error(study_verb(), "--out is missing: the folder to write to");
-    StudyRequest request{call.words[0], call.config, call.extra, call.command};
-    const StudyFiles files = run_study(call.context, request);
+    const StudyFiles files = run_study(call.context, request_of(call));
     if (call.json)
         write_stdout(files.content);
     else
         write_stdout(fmt::format("{}\n{}\n{}\n{}\n", files.tables, files.json, files.csv, files.html));
 }
 
-// What a study starts from; it says itself what it varies.
-Config resolve_study(const Invocation& call) {
-    return resolve_plan(call.context, call.config);
+Config resolve_study_call(const Invocation& call) {
+    return resolve_study(call.context, request_of(call));
 }
 
 std::string names_and_summaries() {
@@ -85,7 +86,7 @@ Verb study_verb() {
         run_study_verb,
         "tmb",
         nullptr,
-        resolve_study,
+        resolve_study_call,
         second_word};
 }
 

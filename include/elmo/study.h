@@ -32,6 +32,10 @@ struct StudyFiles {
     std::string content;          // of study.json
 };
 
+// What the study starts from, complete, with the reason for each value; it says itself what it varies. The
+// options of `paper` as they are given, beside which each of its runs has a recipe. ConfigError, DataError.
+ELMO_API Config resolve_study(const Context& context, const StudyRequest& request);
+
 // Runs the study and writes its files. ConfigError for an unknown name, a missing config.out, or a folder
 // that already holds a study if neither overwrite nor resume is set.
 ELMO_API StudyFiles run_study(const Context& context, const StudyRequest& request);

@@ -3,6 +3,7 @@
 // seeds (study/cells.h).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -18,7 +19,6 @@
 #include "study/engines.h"
 
 namespace elmo {
-namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kScores[] = {"P@1", "P@3", "P@5"};
@@ -58,7 +58,9 @@ std::vector<Format> listed_formats(const std::string& text) {
         Format format{parts.empty() ? word : parts[0]};
         for (std::size_t i = 1; i < parts.size(); ++i)
             (parts[i] == "nearest" ? format.rounding : format.noise) = parts[i];
-        formats.push_back(format);
+        const bool there = std::any_of(formats.begin(), formats.end(),
+                                       [&](const Format& other) { return other.name() == format.name(); });
+        if (!there) formats.push_back(format);
     }
     return formats;
 }
@@ -68,8 +70,7 @@ Config cell_config(const StudyRequest& request, const Format& format, std::int64
     config.precision = format.precision;
     config.head_rounding = format.rounding;
     config.head_noise = format.noise;
-    // Only formats are compared, without compensation unless it was given; fp32 has nothing to compensate.
-    if (config.head_kahan == "auto" || format.precision == "fp32") config.head_kahan = "0";
+    if (format.precision == "fp32") config.head_kahan = "0";  // has nothing to compensate
     config.seed = static_cast<std::uint64_t>(seed);
     config.resume = config.overwrite = false;
     validate(config);
@@ -95,7 +96,7 @@ CellResult run_cell(const Context& context, const StudyRequest& request, const F
                                                  {"steps", static_cast<double>(trained.steps)}};
         for (const char* score : kScores) numbers[score] = scores.get(score);
         cell.keep(numbers);
-        fs::remove_all(cell.run());  // only its scores are needed
+        cell.remove_run();  // only its scores are needed
     }
     const auto numbers =
         cell.numbers({kScores[0], kScores[1], kScores[2], "seconds", "saturations", "steps"});

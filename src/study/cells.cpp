@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text_util.h"
 #include "elmo/error.h"
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
@@ -17,8 +18,17 @@ StudyCell::StudyCell(const fs::path& out, std::string name, const Config& config
         if (c == ':' || c == ',' || c == '/' || c == ' ') c = '_';
     file_ = out / "cells" / (file + ".json");
     run_ = out / "runs" / file;
+    begun_ = out / "runs" / (file + ".toml");
     config_.resume = config_.overwrite = false;
     config_.out.clear();
+}
+
+void StudyCell::require_same(const fs::path& what, const std::string& recipe) const {
+    if (const std::string other = other_result(recipe, config_); !other.empty())
+        throw ConfigError(fmt::format(
+            "out: {} {}; give the options of the study, another folder, or --overwrite to run all "
+            "cells again",
+            what.string(), other));
 }
 
 std::map<std::string, double> StudyCell::numbers(const std::vector<std::string>& keys) const {
@@ -29,11 +39,7 @@ std::map<std::string, double> StudyCell::numbers(const std::vector<std::string>&
                         file_.string(), key));
     };
     if (!json.is_object() || !json.contains("recipe") || !json["recipe"].is_string()) throw damaged("recipe");
-    if (const std::string other = other_result(json["recipe"].get<std::string>(), config_); !other.empty())
-        throw ConfigError(fmt::format(
-            "out: {} {}; give the options of the study, another folder, or --overwrite to run all "
-            "cells again",
-            file_.string(), other));
+    require_same(file_, json["recipe"].get<std::string>());
     std::map<std::string, double> numbers;
     for (const std::string& key : keys) {
         if (!json.contains(key) || !json[key].is_number()) throw damaged(key);
@@ -47,6 +53,15 @@ TrainResult StudyCell::train(const Context& context) const {
     Config config = config_;
     config.out = run_.string();
     config.resume = fs::exists(run_);
+    if (!config.resume)
+        write_file_atomically(begun_, stored_recipe(config_));
+    else if (fs::exists(begun_))
+        require_same(run_, read_file(begun_));
+    else
+        throw ConfigError(fmt::format(
+            "out: expected {}, the options that {} was begun with, found none; remove this folder "
+            "to train the cell again",
+            begun_.string(), run_.string()));
     const TrainResult trained = elmo::train(context, config);
     if (trained.interrupted) throw Interrupted("stopped; the same command with --resume goes on");
     return trained;
@@ -58,6 +73,11 @@ void StudyCell::keep(const std::map<std::string, double>& numbers) const {
     json["recipe"] = stored_recipe(config_);
     fs::create_directories(file_.parent_path());
     write_file_atomically(file_, json_string(json, 1) + "\n");
+}
+
+void StudyCell::remove_run() const {
+    fs::remove_all(run_);
+    fs::remove(begun_);
 }
 
 void remove_cells(const fs::path& out) {

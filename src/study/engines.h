@@ -16,8 +16,8 @@ Study paper_study(const Context& context, const StudyRequest& request);
 
 // The setting of this name, or "".
 std::string setting(const StudyRequest& request, const std::string& name);
-// The setting of this name, "2,3,4" as whole numbers of at least `least`; `defaults` where it is not given.
-// ConfigError names the word that is not such a number.
+// The setting of this name, "2,3,4" as whole numbers of at least `least`, each once; `defaults` where it is
+// not given. ConfigError names the word that is not such a number.
 std::vector<std::int64_t> numbers_or(const StudyRequest& request, const std::string& name, std::int64_t least,
                                      std::vector<std::int64_t> defaults);
 // The setting "values" in this way, at least 1, ascending and without repetition.

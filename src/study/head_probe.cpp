@@ -42,26 +42,28 @@ void HeadProbe::look(std::int64_t step, Backend& backend, View x_BD, View w_LD, 
     Histograms& seen = seen_[step];
     const std::vector<double> x = host_values(backend, x_BD);
     std::vector<double> logit_x = x;  // E4M3 weights are multiplied with E4M3 inputs
-    if (w_LD.dtype == DType::kE4M3)
+    if (w_LD.dtype == DType::kE4M3 || grid_.is_e4m3())
         for (double& v : logit_x) v = kE4M3.decode(round_nearest(kE4M3, static_cast<float>(v)));
     for (const double v : x) seen[1].add(v);
 
     const auto width = static_cast<std::size_t>(w_LD.cols), batch = static_cast<std::size_t>(x_BD.rows);
-    const std::int64_t sampled = std::min(w_LD.rows, kSampledLabels);
-    std::vector<bool> positive(batch);
+    sampled_ = std::min(w_LD.rows, kSampledLabels);
+    std::vector<double> weight_of(batch);  // of a positive; -1: none
     std::vector<double> gradient(width);
-    for (std::int64_t i = 0; i < sampled; ++i) {
-        const std::int64_t label = w_LD.rows * i / sampled;
+    for (std::int64_t i = 0; i < sampled_; ++i) {
+        const std::int64_t label = w_LD.rows * i / sampled_;
         const std::vector<double> w = host_values(backend, w_LD.slice(label, label + 1));
         for (const double v : w) seen[0].add(v);
-        std::fill(positive.begin(), positive.end(), false);
-        for (const std::int32_t sample : positives.of_rows(label, label + 1).samples)
-            positive[static_cast<std::size_t>(sample)] = true;
+        std::fill(weight_of.begin(), weight_of.end(), -1.0);
+        const Positives own = positives.of_rows(label, label + 1);
+        for (std::size_t p = 0; p < own.samples.size(); ++p)
+            weight_of[static_cast<std::size_t>(own.samples[p])] = own.weighted() ? own.weights[p] : 1.0;
         std::fill(gradient.begin(), gradient.end(), 0.0);
         for (std::size_t b = 0; b < batch; ++b) {
             double z = 0;
             for (std::size_t d = 0; d < width; ++d) z += logit_x[b * width + d] * w[d];
-            const double exact = positive[b] ? -1 / (1 + std::exp(z)) : 1 / (1 + std::exp(-z));
+            const double exact =
+                weight_of[b] >= 0 ? -weight_of[b] / (1 + std::exp(z)) : 1 / (1 + std::exp(-z));
             const double g = to_float(to_bf16(static_cast<float>(exact)));
             seen[2].add(g);
             for (std::size_t d = 0; d < width; ++d) gradient[d] += g * x[b * width + d];

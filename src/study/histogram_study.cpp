@@ -78,7 +78,8 @@ Study histogram_study(const Context& given_context, const StudyRequest& request)
     config.resume = false;
     const Context context = given_context.with_threads(config.threads);
     config = resolve_training(context, config);
-    if (const HeadFormat format = head_format(config.precision); format.dtype == DType::kU8)
+    const HeadFormat format = head_format(config.precision);
+    if (format.dtype == DType::kU8)
         throw ConfigError(
             fmt::format("precision: expected one whose weights are read without their row, found {}; "
                         "{} with head_kahan {} has the same weights",
@@ -98,9 +99,20 @@ Study histogram_study(const Context& given_context, const StudyRequest& request)
     RunFolder folder(context, config);
     Trainer trainer(context, folder, config);
     const std::vector<std::int64_t> steps = chosen_steps(request, trainer.total_steps());
-    HeadProbe probe({steps.begin(), steps.end()});
+    HeadProbe probe({steps.begin(), steps.end()}, format.grid);
     trainer.set_probe(probe);
-    trainer.run();
+    const TrainResult trained = trainer.run();
+    if (trained.interrupted) throw Interrupted("stopped before the last step; the same command starts again");
+    const std::vector<std::int64_t> missed(
+        std::find_if(steps.begin(), steps.end(), [&](std::int64_t step) { return step > trained.steps; }),
+        steps.end());
+    const std::string end =
+        missed.empty() ? "" : fmt::format("patience ended the run after step {}", trained.steps);
+    if (missed.size() == steps.size())
+        throw ConfigError(
+            fmt::format("values: expected steps that are trained, found {}: {}; give "
+                        "earlier steps, or --patience 0",
+                        fmt::join(steps, ", "), end));
 
     Study study;
     study.name = request.name;
@@ -146,13 +158,17 @@ Study histogram_study(const Context& given_context, const StudyRequest& request)
         }
     study.paragraphs = {
         fmt::format(
-            "A run of {} steps with a head in {}, looked into at step {}. Weights, logit gradients and "
+            "A run of {} steps with a head in {}, looked into at step {}{}. Weights, logit gradients and "
             "weight "
             "gradients are those of {} labels, evenly taken; classifier inputs are the text vectors after "
             "dropout, whose zeros are what it dropped.",
-            trainer.total_steps(), config.precision, fmt::join(steps, ", "),
-            with_commas(HeadProbe::kSampledLabels)),
-        "Logit gradients are sigmoid(z) - y rounded to BF16, as the step uses them; weight gradients are "
+            trained.steps, config.precision,
+            fmt::join(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(missed.size()), ", "),
+            missed.empty() ? "" : fmt::format(" (not at {}: {})", fmt::join(missed, ", "), end),
+            with_commas(probe.sampled_labels())),
+        "Logit gradients are sigmoid(z) - y, of a positive times its weight, rounded to BF16, as the step "
+        "uses "
+        "them; weight gradients are "
         "their sums with the inputs over the batch, before the learning rate, which never exist in memory "
         "when training."};
     for (std::size_t kind = 0; kind < std::size(HeadProbe::kNames); ++kind)

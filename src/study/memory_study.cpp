@@ -24,12 +24,27 @@ struct Mode {
 constexpr Mode kModes[] = {
     {"fp32", "fp32", "fp32"}, {"renee", "renee", ""}, {"bf16", "bf16", ""}, {"8 bits", "e3m4", ""}};
 
-// Each mode without further options: others would refuse what was given for the study's own precision.
-Config with_mode(const Config& asked, const Mode& mode, std::int64_t labels) {
+// The study's configuration with another head, without what was given that this one would refuse.
+Config with_head(const Config& asked, const char* precision) {
     Config config = with_plain_head(asked);
-    config.precision = mode.precision;
-    if (*mode.encoder_precision != '\0') config.encoder_precision = mode.encoder_precision;
-    if (config.precision == "renee") config.chunks = 0;
+    const auto reset = [&](OptionKey key) { copy_option(config, Config(), key); };
+    config.precision = precision;
+    if (config.precision == "renee") {
+        for (const OptionKey key : {OptionKey("chunks"), OptionKey("accumulate"), OptionKey("batch_shards"),
+                                    OptionKey("label_groups"), OptionKey("ranks"), OptionKey("head_memory")})
+            reset(key);
+    } else if (config.encoder_precision == "fp16" && !config.freeze_encoder) {
+        reset("encoder_precision");  // needs the loss scale of renee
+    }
+    return config;
+}
+
+Config with_mode(const Config& asked, const Mode& mode, std::int64_t labels) {
+    Config config = with_head(asked, mode.precision);
+    if (*mode.encoder_precision != '\0') {
+        config.encoder_precision = mode.encoder_precision;
+        copy_option(config, Config(), "encoder_state");  // 8 bits are beside weights in BF16
+    }
     config.labels = labels;
     config.data.clear();
     return config;
@@ -95,8 +110,7 @@ void add_peaks(const Context& context, const StudyRequest& request, Study& study
 Study memory_study(const Context& context, const StudyRequest& given) {
     StudyRequest request = given;
     Config& config = request.config;
-    if (config.data.empty() && config.labels == 0 && config.shape.empty()) config.shape = "amazon-3m";
-    config = resolve_training(context, config);
+    config = resolve_plan(context, config);
     const MemoryReport plan = plan_memory(context, config);
     const Timeline timeline = timeline_of(plan);
     Study study;
@@ -107,15 +121,14 @@ Study memory_study(const Context& context, const StudyRequest& given) {
                                     gib(plan.arena_bytes), plan.chunks, plan.chunks == 1 ? "chunk" : "chunks",
                                     plan.recompute),
                         "Planned figures are exact: the code that plans is the code that allocates. The "
-                        "baseline renee keeps FP32 weights and momentum, an FP16 copy of the weights, FP16 "
+                        "baseline renee runs in one process, on whole batches; it keeps FP32 weights and "
+                        "momentum, an FP16 copy of the weights, FP16 "
                         "logits of all labels, and while it updates the gradient of the weights in FP16 and "
                         "in FP32."};
     study.charts = {chart_of(timeline, config.precision)};
     study.tables = {table_of(timeline, "timeline", config.precision)};
     if (config.precision != "renee") {
-        Config other = with_plain_head(config);
-        other.precision = "renee";
-        other.chunks = 0;
+        Config other = with_head(config, "renee");
         other.max_memory.clear();
         const Timeline baseline = timeline_of(plan_memory(context, other));
         study.charts.push_back(chart_of(baseline, "renee"));

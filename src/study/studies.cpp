@@ -7,7 +7,10 @@
 
 #include "base/text_util.h"
 #include "config/encoder_folder.h"
+#include "config/resolve.h"
+#include "data/kept_input.h"
 #include "elmo/error.h"
+#include "elmo/resolve.h"
 #include "io/folder_lock.h"
 #include "study/engines.h"
 #include "study/study_files.h"
@@ -36,6 +39,37 @@ constexpr Entry kStudies[] = {
      paper_study},
 };
 
+const Entry& entry_of(const StudyRequest& request) {
+    std::vector<std::string> names;
+    for (const Entry& entry : kStudies) {
+        if (request.name == entry.name) return entry;
+        names.emplace_back(entry.name);
+    }
+    throw ConfigError(fmt::format("study: expected {}, found '{}'{}", fmt::join(names, ", "),
+                                  quoted(request.name), did_you_mean(request.name, names)));
+}
+
+// With what the study takes where nothing is given. Those of the paper take a recipe for each run.
+Config with_defaults(const Context& context, const Entry& entry, const StudyRequest& request) {
+    Config config = request.config;
+    if (config.encoder == kLinearEncoder)
+        throw ConfigError(
+            "encoder: a study is about encoders that are trained in steps, found linear; give bag or a "
+            "folder");
+    if (entry.run == paper_study) return config;
+    const auto choose = [&](OptionKey key, std::string Config::*member, const char* value,
+                            const char* reason) {
+        choose_option<std::string>(config, key, member, value, reason);
+    };
+    if (config.encoder == "auto")
+        choose("encoder", &Config::encoder, "bag", "a study is about encoders that are trained in steps");
+    if (entry.run == memory_study && config.data.empty() && config.labels == 0 && config.shape.empty())
+        choose("shape", &Config::shape, "amazon-3m", "what study memory plans where nothing is named");
+    if (entry.run == bits_study && config.head_kahan == "auto")
+        choose("head_kahan", &Config::head_kahan, "0", "study bits compares formats alone");
+    return with_kept_input(context, std::move(config));
+}
+
 }  // namespace
 
 std::vector<StudyInfo> studies() {
@@ -63,7 +97,7 @@ std::vector<std::int64_t> numbers_or(const StudyRequest& request, const std::str
             throw ConfigError(
                 fmt::format("{}: expected whole numbers of at least {} separated by commas, found '{}'", name,
                             least, quoted(word)));
-        values.push_back(value);
+        if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
         begin = end + 1;
     }
     return values;
@@ -80,35 +114,34 @@ void reset_peak_resident() {
     std::ofstream("/proc/self/clear_refs") << "5";
 }
 
+Config resolve_study(const Context& context, const StudyRequest& request) {
+    const Entry& entry = entry_of(request);
+    Config config = with_defaults(context, entry, request);
+    if (entry.run == paper_study) return config;
+    const bool trains = entry.run == histogram_study || entry.run == bits_study;
+    config.resume = false;  // of the study, which is no run
+    config = trains ? resolve_training(context, config) : resolve_plan(context, config);
+    config.resume = request.config.resume;
+    return config;
+}
+
 StudyFiles run_study(const Context& context, const StudyRequest& request) {
-    std::vector<std::string> names;
-    for (const Entry& entry : kStudies) {
-        names.push_back(entry.name);
-        if (request.name != entry.name) continue;
-        const Config& config = request.config;
-        validate(config);
-        if (config.encoder == kLinearEncoder)
-            throw ConfigError(
-                "encoder: a study is about encoders that are trained in steps, found linear; give bag or a "
-                "folder");
-        if (config.out.empty())
-            throw ConfigError("out: expected a folder for the study, found none; give --out FOLDER");
-        const fs::path folder = config.out;
-        if (fs::exists(folder) && !fs::is_directory(folder))
-            throw ConfigError(fmt::format("out: expected a folder, found the file {}", folder.string()));
-        if (fs::exists(folder / "study.json") && !config.overwrite && !config.resume)
-            throw ConfigError(
-                fmt::format("out: {} holds a study already; give --overwrite, --resume or another folder",
-                            folder.string()));
-        fs::create_directories(folder);
-        const FolderLock lock(folder);
-        StudyRequest chosen = request;  // studies are about encoders that are trained in steps
-        const bool has_recipes = entry.run == paper_study;  // which name encoders
-        if (config.encoder == "auto" && !has_recipes) chosen.config.encoder = "bag";
-        return write_study(entry.run(context, chosen), provenance_now(request.command), folder);
-    }
-    throw ConfigError(fmt::format("study: expected {}, found '{}'{}", fmt::join(names, ", "),
-                                  quoted(request.name), did_you_mean(request.name, names)));
+    const Entry& entry = entry_of(request);
+    const Config& config = request.config;
+    validate(config);
+    if (config.out.empty())
+        throw ConfigError("out: expected a folder for the study, found none; give --out FOLDER");
+    const fs::path folder = config.out;
+    if (fs::exists(folder) && !fs::is_directory(folder))
+        throw ConfigError(fmt::format("out: expected a folder, found the file {}", folder.string()));
+    if (fs::exists(folder / "study.json") && !config.overwrite && !config.resume)
+        throw ConfigError(fmt::format(
+            "out: {} holds a study already; give --overwrite, --resume or another folder", folder.string()));
+    const Config chosen = with_defaults(context, entry, request);
+    fs::create_directories(folder);
+    const FolderLock lock(folder);
+    const StudyRequest complete{request.name, chosen, request.settings, request.command};
+    return write_study(entry.run(context, complete), provenance_now(request.command), folder);
 }
 
 }  // namespace elmo

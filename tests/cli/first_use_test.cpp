@@ -505,6 +505,15 @@ TEST_F(FirstUse, ASearchSaysOnceWhatItsTrainingsSayOfTheData) {
     }
 }
 
+TEST_F(FirstUse, EachCellOfAStudyReadsStandardInput) {
+    const Outcome outcome =
+        run_elmo({"study", "bits", "-", "--out", folder_.text("bits"), "--formats", "bf16 e3m4", "--width",
+                  "16", "--vocab-size", "300", "--epochs", "1", "--cache", folder_.text("cache")},
+                 csv_rows(0, 100));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(contains(outcome.out, "e3m4")) << outcome.out;
+}
+
 TEST_F(FirstUse, ExplainSaysWhatALinearModelDoesNotUse) {
     const Outcome outcome =
         run_elmo({"train", data(), "--encoder", "linear", "--out", folder_.text("x"), "--explain"});

@@ -116,6 +116,21 @@ TEST(EncoderLr, FollowsFromTheEncoder) {
     EXPECT_EQ(lr("bag", {"--recipe", "demo"}), entry("0.002", "recipe demo"));
 }
 
+TEST(Explain, AStudySaysWhatItStartsFrom) {
+    const TempFolder temp;
+    write_small_data(temp, "data");
+    const auto memory = explained({"study", "memory", "--resume"});
+    EXPECT_EQ(memory["shape"], entry("amazon-3m", "what study memory plans where nothing is named"));
+    EXPECT_EQ(memory["batch_size"], entry("128", "shape amazon-3m"));
+    for (const char* name : {"bits", "histogram", "memory", "chunks"})
+        EXPECT_EQ(explained({"study", name, temp.text("data")})["encoder"],
+                  entry("bag", "a study is about encoders that are trained in steps"))
+            << name;
+    EXPECT_EQ(explained({"study", "bits", temp.text("data")})["head_kahan"]["value"], "0");
+    EXPECT_EQ(explained({"study", "paper", "--plan-only"})["encoder"], entry("auto", "default"));
+    expect_failure(run_elmo({"study", "memori", "--explain"}), 2, {"did you mean 'memory'"});
+}
+
 TEST(Explain, EveryVerbSaysWhatItWouldUseAndDoesNothing) {
     const TempFolder temp;
     write_small_data(temp, "data");

@@ -89,9 +89,52 @@ TEST_F(BitsStudy, OtherWordsOfHelpAndNewOptionsAreNoOtherOptions) {
     EXPECT_NE(run().dump().find("12.5"), std::string::npos);  // taken, not refused and not run again
 }
 
+TEST_F(BitsStudy, WhatIsNamedTwiceCountsOnce) {
+    request.settings = {{"formats", "bf16 e3m4 bf16"}, {"seeds", "2,1,2"}};
+    const nlohmann::json listed = run()["tables"];
+    EXPECT_EQ(listed["formats"].size(), 2u) << listed.dump();
+    EXPECT_EQ(listed["cells"].size(), 4u) << listed.dump();
+    request.config.overwrite = true;
+    request.settings = {{"exponents", "2,2"}, {"mantissas", "3,3"}};
+    EXPECT_EQ(run()["tables"]["formats"].size(), 4u);  // fp32, bf16, and stochastic and nearest
+}
+
 TEST_F(BitsStudy, OneSeedHasNoDeviation) {
     request.settings = {{"formats", "bf16"}};
     EXPECT_TRUE(run()["tables"]["formats"][0]["p1_deviation"].is_null()) << run().dump();
+}
+
+// What is left of a cell that was interrupted would give its own options to one of others.
+TEST_F(BitsStudy, ACellBegunWithOtherOptionsIsRefused) {
+    request.settings = {{"formats", "bf16"}};
+    run();
+    const auto numbers = [&] {
+        nlohmann::json made = nlohmann::json::parse(read_text(cell("bf16-seed42")));
+        made.erase("seconds");
+        return made;
+    };
+    const nlohmann::json whole = numbers();
+    request.config.overwrite = true;
+    request.config.head_lr = 5;
+    std::atomic<bool> stop{false};
+    EXPECT_THROW(run_study(stopping_before_the_first_step(stop), request), Interrupted);
+    request.config.overwrite = false;
+    request.config.resume = true;
+    request.config.head_lr = tiny_config(temp).head_lr;
+    EXPECT_NE(message_of<ConfigError>([&] { run(); }).find("runs/bf16-seed42 has head_lr = 5, found 0.02"),
+              std::string::npos)
+        << message_of<ConfigError>([&] { run(); });
+    EXPECT_FALSE(fs::exists(cell("bf16-seed42")));
+
+    request.config.head_lr = 5;
+    request.config.threads = 2;  // changes no result
+    run();
+    EXPECT_NE(numbers(), whole);
+
+    fs::remove(cell("bf16-seed42"));
+    fs::create_directories(temp / "study/runs/bf16-seed42");
+    EXPECT_NE(message_of<ConfigError>([&] { run(); }).find("bf16-seed42.toml"), std::string::npos)
+        << message_of<ConfigError>([&] { run(); });
 }
 
 TEST_F(BitsStudy, OtherOptionsAndDamageAreRefused) {

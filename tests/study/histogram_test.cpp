@@ -118,6 +118,37 @@ TEST(HeadProbe, SeesTheNumbersOfTheStep) {
     EXPECT_EQ(seen[3].bins(), (Bins{{1, 2}, {0, 2}}));
 }
 
+TEST(HeadProbe, WeighsPositivesAsTheStep) {
+    const auto backend = make_cpu_backend(quiet(), "auto");
+    std::vector<Bf16> x, w;
+    for (const float v : {1.0f, 4.0f}) x.push_back(to_bf16(v));
+    for (const float v : {0.0f, 0.0f, 0.0f}) w.push_back(to_bf16(v));
+    PositiveList positives = {{0, 1}, {2, 0}};
+    positives.weigh(std::vector<float>{8, 1, 0.5});
+    HeadProbe probe({1});
+    probe.look(1, *backend, {x.data(), DType::kBf16, 2, 1}, {w.data(), DType::kBf16, 3, 1}, positives);
+    const auto& seen = probe.seen().at(1);
+    using Bins = std::map<int, std::int64_t>;
+    // g of each label: 1/2 and -4; 1/2 and 1/2; -1/4 and 1/2.
+    EXPECT_EQ(seen[2].bins(), (Bins{{-2, 1}, {-1, 4}, {2, 1}}));
+    EXPECT_EQ(seen[3].bins(), (Bins{{3, 1}, {1, 1}, {0, 1}}));  // -15.5, 2.5, 1.75
+}
+
+// With a grid of E4M3's numbers, logits take inputs through E4M3 whatever stores the weights.
+TEST(HeadProbe, RoundsInputsAsTheStep) {
+    const auto backend = make_cpu_backend(quiet(), "auto");
+    std::vector<Bf16> x, w;
+    for (const float v : {16.0f, 17.0f}) x.push_back(to_bf16(v));  // E4M3: 16, 16
+    for (const float v : {1.0f, -1.0f}) w.push_back(to_bf16(v));
+    const View inputs{x.data(), DType::kBf16, 1, 2}, weights{w.data(), DType::kBf16, 1, 2};
+    HeadProbe bf16({1}), e4m3({1}, parse_grid("exmy:4,3"));
+    bf16.look(1, *backend, inputs, weights, PositiveList{});
+    e4m3.look(1, *backend, inputs, weights, PositiveList{});
+    using Bins = std::map<int, std::int64_t>;
+    EXPECT_EQ(bf16.seen().at(1)[2].bins(), (Bins{{-2, 1}}));  // sigmoid(-1)
+    EXPECT_EQ(e4m3.seen().at(1)[2].bins(), (Bins{{-1, 1}}));  // sigmoid(0)
+}
+
 TEST(HistogramStudy, TrainsAndAddsUp) {
     const test::TempFolder temp;
     test::write_tiny_data(temp / "data");
@@ -156,6 +187,43 @@ TEST(HistogramStudy, TrainsAndAddsUp) {
     request.settings["values"] = "21";
     request.config.overwrite = true;
     EXPECT_THROW(run_study(quiet(), request), ConfigError);
+}
+
+// A run whose last steps patience leaves out.
+TEST(HistogramStudy, NamesTheLabelsAndStepsThatItSaw) {
+    const test::TempFolder temp;
+    test::write_tiny_data(temp / "data");
+    StudyRequest request{
+        "histogram", test::tiny_config(temp), {{"values", "1,1000"}}, "elmo study histogram"};
+    request.config.out = temp / "study";
+    request.config.steps = 1000;
+    request.config.patience = 1;
+    request.config.eval_every = 1;
+    request.config.head_lr = 5;  // scores go up and down
+    request.config.on_collapse = "ignore";
+    run_study(quiet(), request);
+    const std::string page = test::read_text(temp / "study/study.html");
+    EXPECT_NE(page.find("looked into at step 1 (not at 1000: patience ended the run after step "),
+              std::string::npos)
+        << page;
+    EXPECT_EQ(page.find("A run of 1000 steps"), std::string::npos) << page;
+    EXPECT_NE(page.find("those of 37 labels"), std::string::npos) << page;
+    request.config.overwrite = true;
+    request.settings = {{"values", "1000"}};
+    const std::string message = test::message_of<ConfigError>([&] { run_study(quiet(), request); });
+    EXPECT_NE(message.find("values: expected steps that are trained, found 1000"), std::string::npos)
+        << message;
+}
+
+TEST(HistogramStudy, StoppedItWritesNothing) {
+    const test::TempFolder temp;
+    test::write_tiny_data(temp / "data");
+    StudyRequest request{"histogram", test::tiny_config(temp), {{"values", "1,20"}}, "elmo study histogram"};
+    request.config.out = temp / "study";
+    std::atomic<bool> stop{false};
+    EXPECT_THROW(run_study(stopping_before_the_first_step(stop), request), Interrupted);
+    EXPECT_FALSE(std::filesystem::exists(temp / "study/study.json"));
+    run_study(quiet(), request);  // the same again
 }
 
 // Codes are not numbers without their row's exponent.

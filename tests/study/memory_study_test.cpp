@@ -84,6 +84,44 @@ TEST_F(Studies, OtherModesAreWithoutWhatTheirHeadsRefuse) {
     }
 }
 
+TEST_F(Studies, OtherModesAreWithoutWhatOnlyOneCanHave) {
+    request.name = "memory";
+    request.settings["values"] = "700";
+    request.config.overwrite = true;
+    const Config plain = request.config;
+    const nlohmann::json baseline = run()["tables"]["timeline_renee"];
+    const auto peak = [&](const nlohmann::json& json, const std::string& mode) {
+        for (const auto& row : json["tables"]["peaks"])
+            if (row["mode"] == mode) return row["planned_gib"].get<double>();
+        return -1.0;
+    };
+    const auto planned = [&](const Config& config) {
+        return static_cast<double>(plan_memory(quiet(), config).total_bytes()) / (1 << 30);
+    };
+    for (const auto& [key, value] : {std::pair("accumulate", "2"), std::pair("ranks", "2"),
+                                     std::pair("batch_shards", "2"), std::pair("label_groups", "2"),
+                                     std::pair("head_memory", "host"), std::pair("encoder_state", "8bit")}) {
+        SCOPED_TRACE(key);
+        request.config = plain;
+        set_option(request.config, key, value);
+        const nlohmann::json json = run();
+        if (key != std::string("encoder_state")) {
+            EXPECT_EQ(json["tables"]["timeline_renee"], baseline);
+        }
+        Config bf16 = request.config;
+        bf16.precision = "bf16";
+        EXPECT_EQ(peak(json, "bf16"), planned(bf16));  // has the option
+    }
+    request.config = plain;
+    request.config.precision = "renee";
+    request.config.encoder_precision = "fp16";
+    const nlohmann::json json = run();
+    EXPECT_EQ(peak(json, "renee"), planned(request.config));
+    Config bf16 = plain;
+    bf16.precision = "bf16";
+    EXPECT_EQ(peak(json, "bf16"), planned(bf16));
+}
+
 TEST_F(Studies, PeaksAreThoseOfThePlanAndMarkedWhereMeasured) {
     request.name = "memory";
     request.settings = {{"values", "900,700"}, {"measure", "true"}};
@@ -143,6 +181,12 @@ TEST_F(Studies, WhatIsWrongIsNamed) {
         EXPECT_NE(message().find("another process is writing"), std::string::npos);
     }
     EXPECT_EQ(message(), "no error");
+    request.config.overwrite = false;
+    request.config.resume = true;
+    for (const char* name : {"chunks", "memory"}) {
+        request.name = name;
+        EXPECT_EQ(message(), "no error") << name;
+    }
     request.config.out.clear();
     EXPECT_NE(message().find("--out"), std::string::npos);
 }
