@@ -176,7 +176,8 @@ TEST_F(ScoredRowsOf, ALimitOfAnswersComesAfterTheThresholdsOfLabels) {
         std::istringstream lines(outcome.out);
         for (std::string line; std::getline(lines, line);) {
             all.emplace_back();
-            for (const Json& label : Json::parse(line)["labels"]) all.back().push_back(label["name"]);
+            const Json answer = Json::parse(line);
+            for (const Json& label : answer["labels"]) all.back().push_back(label["name"]);
         }
         return all;
     };
