@@ -78,6 +78,7 @@ Config with_init(Config config) {
                         "trained on; train "
                         "a new one on the old and the new rows together, without --init",
                         config.init));
+    refuse_vectors(from, "--init");
     const bool steps_of_run = !given(config, "epochs");
     const auto is_own = [](std::string_view key) {
         return std::any_of(std::begin(kNotOfInit), std::end(kNotOfInit),
