@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from elmo import _core
 from elmo._config import OF_ONE_RUN, document, make_config, number, whole_number
 from elmo._data import is_rows, refuse_separator, set_columns_of_run, set_data, set_nothing_but_validation, take_default_validation
-from elmo._inputs import describe, is_path, opened, path_of
+from elmo._inputs import describe, folder_of, is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
 from elmo._run import (Run, compare_runs, evaluate_run, export_run, index_run, refuse_lost_validation, report_run,
@@ -30,8 +30,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     data : a path that `elmo train` reads, a Parquet or an Arrow file, a folder of `save_to_disk`, a DataFrame, an Arrow
         table, a Hugging Face data set or a dict of columns (columns text_column and label_column); or, in its place,
     texts, labels : sequences of as many entries. The labels of a text are a list of names or whole numbers, or one of
-        them; or labels is a matrix of 0 and 1 with a column per label (SciPy, NumPy, DataFrame), whose columns
-        label_names names.
+        them (a str is a label as it stands, 'NA' too); or labels is a matrix of 0 and 1 with a column per label (SciPy,
+        NumPy, DataFrame), whose columns label_names names.
     test, validation : rows for scoring and for choosing the best checkpoint, as a pair (texts, labels) or a table;
         without test, a share of the rows is held out (test_share); validation may also be a share, or a file in the
         format of data (JSON lines, Parquet or Arrow beside rows from memory). Matrices in the place of their labels
@@ -51,6 +51,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     has_rows, init = data is not None or texts is not None, options.get("init")
     if init and (has_rows or is_rows(opened(validation))):
         set_columns_of_run(config, init, data, options)
+    if init and has_rows and (test_of_init := _core.resolve_for_run(folder_of(init), _core.Config()).get("test")):
+        config.set("test", test_of_init)  # as its recipe does
     if has_rows or not (options.get("resume") or init):
         kept = set_data(config, data, texts, labels, test, validation, label_names, options.get("test_share"))
         if options.get("resume") and out is not None:
@@ -176,7 +178,7 @@ def plan(data: Any = None, *, validation: Any = None, recipe: Any = None, **opti
     """The memory of a training run, tensor by tensor, without running it: of a data set, or of `labels` or `shape`. data and
     validation are as of train."""
     config = make_config("m", options, recipe)
-    kept = set_data(config, data, None, None, None, validation) if data is not None else None
+    kept = set_data(config, data, None, None, None, validation, None, options.get("test_share")) if data is not None else None
     if kept is None and options.get("labels") is None and options.get("shape") is None:
         raise _core.ConfigError("expected data, labels or shape: a plan needs the number of labels")
     return plan_of(*_core.plan(None, config))

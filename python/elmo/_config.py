@@ -73,11 +73,11 @@ def text_of(key: str, value: Any) -> str:
 
 def refusal(verb: str, option: _core.OptionInfo) -> str | None:
     """What to do instead of giving the option to the verb; None where it belongs to it."""
+    if verb == "p" and option.group == "data":
+        return OF_TEXTS_FILE
     if verb not in option.verbs:
         return ADVICE.get(f"{verb} {option.key}", "")
-    if verb == "p":
-        return OF_TEXTS_FILE if option.group == "data" else OF_PREDICTED_FILES.get(option.key)
-    return None
+    return OF_PREDICTED_FILES.get(option.key) if verb == "p" else None
 
 
 def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _core.Config:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping
 
 from elmo._config import text_of
-from elmo._core import Config, ConfigError, DataError, Rows, known_path, resolve_for_run
+from elmo._core import Config, ConfigError, DataError, Rows, is_row_folder, known_path, resolve_for_run
 from elmo._inputs import (BLANKS, Splits, add_table, add_values, column_list, folder_of, has_names, is_matrix, is_path,
                           iterate, module_of, name_of, opened, reader_of, split_columns, stands_for_columns)
 
@@ -168,12 +168,18 @@ def is_file(validation: Any) -> bool:
     return False
 
 
+def is_gone(validation: str) -> bool:
+    """A file of a run or a recipe that is not there: the library says so where its rows are asked for."""
+    return is_file(validation) and not os.path.exists(validation)
+
+
 def set_validation(config: Config, validation: Any, beside_memory: bool, label_names: Any = None,
                    labels: Any = None, reading: Config | None = None) -> list[Rows]:
     """A share, a file or rows, or what a recipe names; returns what has to live as long as it is used. A table is read by
     the options of `reading`, where its columns are others than those of the data."""
-    if validation is None and config.given("validation") and not is_path(opened(config.get("validation"))):
-        validation = config.get("validation")
+    if validation is None and config.given("validation"):
+        of_recipe = config.get("validation")
+        validation = None if is_gone(of_recipe) or is_path(opened(of_recipe)) else of_recipe
     named, validation = name_of_file(validation), opened(validation)
     if is_rows(validation):
         rows, scratch = new_rows(config), Config()
@@ -211,8 +217,10 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
                           + ("neither" if data is None else "both"))
     beside_matrix = has_matrix(test) or has_matrix(validation)
     refuse_labels_alone(texts, labels, None if beside_matrix else label_names)
-    if config.given("test"):  # of a recipe: that of another run
+    if config.given("test"):  # of another run, as is that none of its rows were held out
         config.set("test", "")
+        if test_share is None:
+            config.set("test_share", Config().get("test_share"))
     named, data = named or name_of_file(data), opened(data)
     if label_names is not None:
         label_names = list(iterate(label_names, "label_names", "a name per column"))  # it is read more than once
@@ -247,10 +255,11 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         if config.get("resume") != "true":  # a continued run keeps its own
             config.set("test_share", "0")  # the run remembers that none of its rows were held out
     rows.finish(config, of_train, of_test)
+    if test is not None:
+        copy, original = (os.path.join(folder, "test.jsonl") for folder in (config.get("data"), config.original("data")))
+        config.set_copy("test", copy, of_test or original)
     if named:
         config.set_copy("data", config.get("data"), named)
-    if named and test_file:
-        config.set_copy("test", os.path.join(config.get("data"), "test.jsonl"), test_file)
     return [rows, *kept]
 
 
@@ -276,9 +285,11 @@ def read_again(config: Config, needs_test: bool) -> list[Rows]:
     by_python = {path for path in (data, validation, test) if os.path.exists(path) and not is_path(opened(path))}
     if data not in by_python:
         return set_validation(config, validation, False) if validation in by_python else []
-    if validation and is_file(validation) and validation not in by_python:
+    if validation and is_file(validation) and os.path.exists(validation) and validation not in by_python:
         config.set("validation", validation)  # known beside the data, which will be a copy
     if needs_test and (path := config.get("test")) and test not in by_python:
+        if is_row_folder(path):
+            raise DataError("test: those of the run were rows from memory, which it does not keep; give rows to score")
         if os.path.exists(path):
             raise ConfigError(f"test: expected a path that was read as data here before, found '{path}', which only the run names; a "
                               "run may come from anybody: if it is the right one, give it as data")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config, number
-from elmo._data import (has_matrix, has_splits, is_file, is_rows, name_of_file, name_of_split, read_again, refuse_labels_alone,
-                        refuse_separator, set_columns_of_run, set_data, set_validation, set_validation_alone, test_of)
+from elmo._data import (has_matrix, has_splits, is_file, is_gone, is_rows, name_of_file, name_of_split, read_again,
+                        refuse_labels_alone, refuse_separator, set_columns_of_run, set_data, set_validation,
+                        set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of, texts_of
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, labels_per_text, open_run
@@ -114,7 +115,8 @@ class Run:
     def result(self) -> Result:
         """What training returned, of a run that this object trained."""
         if self._result is None:
-            raise _core.DataError(f"{self.path}: this run was opened, not trained here; run.log holds its history")
+            raise _core.DataError(f"{self.path}: this run was opened, not trained here"
+                                  + ("; run.log holds its history" if os.path.exists(self.path + "/log.jsonl") else ""))
         return self._result
 
     @property
@@ -310,7 +312,7 @@ def set_own_data(config: _core.Config, run: Any, advice: str, needs_test: bool =
         if not (kept := read_again(own, needs_test)):
             return []
     for key in ("data", "format", "validation", "test"):
-        if own.given(key) and not config.given(key):
+        if own.given(key) and not config.given(key) and not (key == "validation" and is_gone(own.get(key))):
             value, original = own.get(key), own.original(key)
             config.set_copy(key, value, original if original != value else "")
     return kept
@@ -336,11 +338,16 @@ def set_validation_of_run(config: _core.Config, run: Any, lost: Callable[[str], 
     if _core.is_row_folder(of_run.get("validation")):
         lost(f"those of {folder_of(run)} were rows from memory, which it does not keep")
     elif is_file(known := _core.known_path(of_run, "validation")) and os.path.exists(known):
-        of_call = _core.resolve_for_run(folder_of(run), config)
-        kept = set_validation(of_call, known, False, reading=of_run)
-        config.set_copy("validation", of_call.get("validation"), known)
-        return kept
+        return set_file_for_validation(config, run, known, of_run)
     return []
+
+
+def set_file_for_validation(config: _core.Config, run: Any, file: Any, reading: _core.Config | None = None) -> list[Any]:
+    """Sets a file for validation beside the rows that a run is judged by, in the columns that these are read by; returns copies."""
+    of_call = _core.resolve_for_run(folder_of(run), config)
+    kept = set_validation(of_call, file, False, reading=reading)
+    config.set_copy("validation", of_call.get("validation"), os.fspath(file))
+    return kept
 
 
 def owner_of_rows(run: Any) -> Run | None:
@@ -363,10 +370,8 @@ def is_own_file_with_test(run: Any, path: Any, options: Any) -> bool:
     """Whether a file that only Python reads is the run's own, beside which test rows were given."""
     if not is_table_file(path) or any(options.get(key) is not None for key in ("text_column", "label_column")):
         return False
-    of_run, owner = _core.resolve_for_run(folder_of(run), _core.Config()), owner_of_rows(run)
-    if os.path.realpath(path) != os.path.realpath(of_run.get("data")):
-        return False
-    return of_run.get("test") != "" or owner is not None and os.path.exists(os.path.join(owner._own.get("data"), "test.jsonl"))
+    of_run = _core.resolve_for_run(folder_of(run), _core.Config())
+    return os.path.realpath(path) == os.path.realpath(of_run.get("data")) and of_run.get("test") != ""
 
 
 def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
@@ -378,9 +383,11 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     if texts is None and as_file and is_own_file_with_test(run, path, options):
         data = None
     data = opened(data)
+    given = options.get("validation")
+    of_given = set_file_for_validation(config, run, given) if is_table_file(given) else []
     if texts is None and data is None:
-        return set_own_data(config, run, advice, config.get("split") not in ("train", "validation"))
-    of_validation = ([] if config.get("split") not in ("all", "validation") or not (as_file or is_path(data)) else
+        return of_given + set_own_data(config, run, advice, config.get("split") not in ("train", "validation"))
+    of_validation = of_given or ([] if config.get("split") not in ("all", "validation") or not (as_file or is_path(data)) else
                      set_validation_of_run(config, run, lambda why: None))  # the library says so where it needs them
     if texts is None and is_path(data):
         config.set("data", os.fspath(data))

@@ -145,6 +145,7 @@ std::optional<Written> argument_of(std::string_view text, bool after_another) {
 // "elmo calibrate RUN --label-thresholds" as the call run.calibrate(label_thresholds=True). Nothing where
 // Python has no such call: the package brings the program along.
 std::optional<std::string> call_of(std::string_view command) {
+    if (command == "elmo predict RUN --vectors FILE") return "run.predict_vectors(vectors)";
     constexpr std::pair<std::string_view, std::string_view> kVerbs[] = {
         {"calibrate", "calibrate"}, {"eval", "evaluate"}, {"index", "index"}, {"report", "report"}};
     command.remove_prefix(std::min(command.size(), std::string_view("elmo ").size()));

@@ -722,3 +722,26 @@ def test_messages_where_temporary_folders_are_has_a_blank(tmp_path, monkeypatch)
     with pytest.raises(elmo.DataError) as caught:
         elmo.train(texts=TEXTS * 5, labels=[["a"], ["b", "b"], ["a"]] * 5, **SMALL)
     assert str(caught.value).startswith("rows from memory[1]: expected every label once, found 'b' twice")
+
+
+def test_what_needs_texts_refuses_a_head_on_vectors(tmp_path, run):
+    """As elmo.torch.Head.save writes it."""
+    from elmo import _core
+    config = _core.Config()
+    config.set("precision", "bf16")
+    _core.VectorHead(config, 9, 16, 4, 5, 0).save_run(str(tmp_path / "head"), [])
+    head = elmo.Run(tmp_path / "head")
+    assert len(head.predict_vectors(np.ones((2, 16), np.float32), top=3)[0]) == 3
+    for rows in ({}, {"texts": TEXTS * 20, "labels": LABELS * 20}):
+        for call in (lambda: head.evaluate(**rows), lambda: head.calibrate(**rows), lambda: head.index(**rows),
+                     lambda: head.report(out=tmp_path / "page.html", **rows), lambda: head.compare(run, **rows),
+                     lambda: run.compare(head, **rows), lambda: elmo.train(init=head, **rows), lambda: head.explain("a text")):
+            with pytest.raises(elmo.ConfigError, match=r"^.*head.best: \w+ needs texts, found a head on vectors from elsewhere, which has "
+                                                       r"no encoder; run.predict_vectors\(vectors\) and 'elmo serve' take its vectors$"):
+                call()
+    with pytest.raises(elmo.ConfigError, match="is finished: it has a best checkpoint and none to continue from"):
+        elmo.train(out=head, resume=True)
+    with pytest.raises(elmo.DataError, match="this run was opened, not trained here$"):
+        head.result
+    with pytest.raises(elmo.DataError, match="this run was opened, not trained here; run.log holds its history$"):
+        elmo.Run(run.path).result

@@ -369,6 +369,11 @@ def test_test_rows_beside_a_file_are_scored_where_it_is_named(tmp_path):
                      lambda: run.compare(run, file, bootstrap=0).second):
             assert call().protocol.samples == 40 and call()["P@5"] == wanted["P@5"]
     assert elmo.Run(tmp_path / "run0").evaluate(file, bootstrap=0).protocol.samples == 40
+    path = run.path
+    del run, call  # and with them the rows
+    for again in (lambda: elmo.Run(path).evaluate(), lambda: elmo.Run(path).evaluate(file)):
+        with pytest.raises(elmo.DataError, match="^test: those of the run were rows from memory, which it does not keep; give rows to score$"):
+            again()
 
 
 def test_a_resumed_run_keeps_the_rows_of_the_object_before(tmp_path):

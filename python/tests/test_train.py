@@ -272,6 +272,17 @@ def test_nulls_are_no_labels_where_that_is_allowed(texts, labels, caplog):
         assert elmo.train(table, allow_null_labels=True, test_share=0).label_names == names
 
 
+def test_words_for_null_are_labels_where_no_file_writes_them(texts, caplog):
+    words = ["NA" if i % 4 == 0 else f"name {i % 3}" for i in range(len(texts))]
+    for data in (dict(texts=texts, labels=words), dict(data={"text": texts, "labels": [[word] for word in words]})):
+        caplog.clear()
+        with caplog.at_level("WARNING", "elmo"):
+            assert "NA" in elmo.train(**data, allow_null_labels=True, encoder="linear", test_share=0).label_names
+        assert "'NA' is a label of 50 rows: where it means that there is none, leave it out" in caplog.text
+    fields = elmo.train({"text": texts, "labels": words}, allow_null_labels=True, encoder="linear", test_share=0)
+    assert "NA" not in fields.label_names
+
+
 def test_test_and_validation_rows_from_memory(texts, labels):
     other = rows(30, seed=5)
     run = elmo.train(texts=texts, labels=labels, test=other, validation=rows(20, seed=6), **SHORT)

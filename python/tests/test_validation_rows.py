@@ -1,5 +1,7 @@
 """Validation rows from memory and of files that only Python reads: in resumed runs, in searches, and beside other rows."""
 import json
+import subprocess
+import sys
 
 import pytest
 from conftest import SMALL, rows
@@ -85,3 +87,68 @@ def test_a_file_for_validation_that_a_recipe_names(tmp_path):
     assert elmo.train(init=run, validation=held, epochs=1).log[0].validation_rows == 30
     for validation in (held, table_of(30), str(held)):
         assert elmo.plan(file, validation=validation, encoder="bag", **COLUMNS).total_bytes > 0
+
+
+def test_a_file_for_validation_that_is_named_beside_the_data_of_a_run(tmp_path):
+    file, held, others = (write_parquet(tmp_path / f"{name}.parquet", table_of(count))
+                          for name, count in (("rows", 200), ("held", 40), ("others", 60)))
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table_of(200).to_pylist()))
+    for number, data in enumerate((file, tmp_path / "rows.jsonl", table_of(200))):
+        run = elmo.train(data, validation=held, out=tmp_path / f"run{number}", **COLUMNS, **SHORT)
+        for opened in (run, elmo.Run(run.path)) if number < 2 else (run,):
+            assert opened.evaluate(split="validation", validation=others, bootstrap=0).protocol.samples == 60
+            assert opened.index(validation=str(others)).texts == 15  # a quarter measures it
+        if number < 2:
+            assert run.evaluate(data, split="validation", validation=others, bootstrap=0).protocol.samples == 60
+
+
+def test_a_file_for_validation_that_is_gone(tmp_path):
+    """It is missed where its rows are asked for."""
+    lines = "".join(json.dumps(row) + "\n" for row in table_of(40).to_pylist())
+    for number, name in enumerate(("held.parquet", "held.jsonl")):
+        file, held = write_parquet(tmp_path / "rows.parquet", table_of(200)), tmp_path / name
+        write_parquet(held, table_of(40)) if number == 0 else held.write_text(lines)
+        elmo.train(file, validation=held, out=tmp_path / f"run{number}", **COLUMNS, **SHORT)
+        held.rename(moved := tmp_path / f"moved.{name}")
+        run = elmo.Run(tmp_path / f"run{number}")
+        for call in (run.calibrate, run.index, lambda: run.calibrate(file), lambda: run.evaluate(split="validation"),
+                     lambda: elmo.train(init=run, epochs=1), lambda: elmo.train(file, init=run, epochs=1)):
+            with pytest.raises(elmo.ConfigError, match="', which the run was trained with and which is gone; name it with validation=FILE$"):
+                call()
+        assert run.evaluate(bootstrap=0).protocol.samples < 60
+        assert run.calibrate(validation=moved).rows == run.evaluate(split="validation", validation=moved).protocol.samples == 40
+
+
+COPIES = """
+import json, sys, elmo
+run = elmo.Run(sys.argv[1])
+print(json.dumps([[scores["P@5"], scores.protocol.samples] for scores in (run.evaluate(path, bootstrap=0) for path in sys.argv[2:])]))
+"""
+
+
+def test_copies_of_the_rows_are_scored_where_other_files_of_the_run_are_gone(tmp_path):
+    file, held, test = (write_parquet(tmp_path / f"{name}.parquet", table_of(count, seed=count))
+                        for name, count in (("rows", 200), ("held", 40), ("test", 50)))
+    copies = [write_parquet(tmp_path / "copy.parquet", table_of(200, seed=200)), tmp_path / "rows.jsonl"]
+    copies[1].write_text("".join(json.dumps(row) + "\n" for row in table_of(200, seed=200).to_pylist()))
+    for number, options in enumerate((dict(test=test), {})):
+        run = elmo.train(file, validation=held, out=tmp_path / f"run{number}", **options, **COLUMNS, **SHORT)
+        wanted = run.evaluate(copies[0], bootstrap=0)
+        assert (wanted.protocol.samples == 200) == (number == 0)  # beside test rows of their own none were held out
+        assert number == 0 or wanted["P@5"] == run.evaluate(bootstrap=0)["P@5"]
+        held.rename(tmp_path / "gone")
+        found = subprocess.run([sys.executable, "-c", COPIES, run.path, *copies], capture_output=True, text=True, check=False)
+        assert found.returncode == 0, found.stderr
+        assert json.loads(found.stdout.splitlines()[-1]) == [[wanted["P@5"], wanted.protocol.samples]] * 2
+        (tmp_path / "gone").rename(held)
+
+
+def test_a_run_with_test_rows_of_its_own_hands_on_the_usual_share(tmp_path):
+    """To one that starts from it without."""
+    texts, labels = rows(200)
+    first = elmo.train(texts=texts, labels=labels, test=(texts[:50], labels[:50]), **SHORT)
+    assert first.log[0].train_rows + first.log[0].validation_rows == 200 and first.evaluate(bootstrap=0).protocol.samples == 50
+    for other in (dict(init=first, epochs=1), dict(recipe=first.path + "/best/recipe.toml")):
+        assert 5 < elmo.train(texts=texts, labels=labels, **other).evaluate(bootstrap=0).protocol.samples < 50
+    assert elmo.train(texts=texts, labels=labels, init=first, epochs=1, test_share=0).log[0].train_rows == first.log[0].train_rows
+    assert elmo.train(init=first, epochs=1).evaluate(bootstrap=0).protocol.samples == 50

@@ -440,9 +440,7 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
         doubts.push_back(
             fmt::format("'{}' is a label of {} row{}: where it means that there is none, {}", tally.null_word,
                         with_commas(tally.null_rows), tally.null_rows == 1 ? "" : "s",
-                        in_lists                  ? "take it out of the lists"
-                        : layout.cells.allow_null ? "take it out of the fields that hold others too"
-                                                  : "give --allow-null-labels"));
+                        in_lists || layout.cells.allow_null ? "leave it out" : "give --allow-null-labels"));
     std::int64_t unlabelled = 0;
     for (std::int64_t row = 0; row < data.train().rows(); ++row)
         unlabelled += data.train().labels.row(row).empty() ? 1 : 0;

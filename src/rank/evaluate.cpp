@@ -230,6 +230,8 @@ DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::s
             std::move(config), Checkpoint(run, given.checkpoint, Checkpoint::Check::kAllButHead).config());
     if (run.empty() && !config.predictions.empty() && config.split == "all")
         config = with_nothing_held_out(std::move(config));
+    if (!run.empty() && config.data.empty())  // as a head on vectors has none
+        refuse_vectors(Checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead), "scoring");
     check_ready(config);
     const Context context = given_context.with_threads(config.threads);
     if (!ranks_of(context).is_first()) {

@@ -83,6 +83,7 @@ Config with_init(Config config) {
                         "trained on; train "
                         "a new one on the old and the new rows together, without --init",
                         config.init));
+    refuse_vectors(from, "--init");
     const bool steps_of_run = !given(config, "epochs");
     const auto is_one_of = [](const auto& keys, std::string_view key) {
         return std::ranges::any_of(keys, [&](std::string_view one) { return one == key; });

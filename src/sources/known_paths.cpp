@@ -111,6 +111,7 @@ void mark_known_originals(const fs::path& cache_folder, const ReadOptions& readi
 }
 
 bool is_known_path(const ReadOptions& reading, const std::string& path) {
+    if (reading.data.empty()) return false;  // of a head on vectors from elsewhere
     const std::vector<std::string> marks = marks_of(path, false);
     const auto places = cache_places(reading.cache, reading.data);
     return std::any_of(places.begin(), places.end(), [&](const fs::path& place) {

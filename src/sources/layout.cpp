@@ -12,6 +12,7 @@
 
 #include "base/nearest_file.h"
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
 #include "io/byte_source.h"
@@ -626,11 +627,12 @@ Validation parse_validation(const ReadOptions& reading) {
     // Rows that are not asked for need not be there.
     const bool asked = reading.split != SplitChoice::kTest && reading.split != SplitChoice::kTrain;
     const bool there = is_file(text);
-    std::error_code error;
     if (reading.validation_of_run && !asked &&
         (!there || !is_known_path(reading, text) || is_foreign_file(text)))
         return {};
-    require_known_path(reading, text, reading.validation_of_run, "validation");
+    std::error_code error;
+    if (fs::exists(text, error) || is_rows_path(text))
+        require_known_path(reading, text, reading.validation_of_run, "validation");
     if (there && reading.validation_of_run) refuse_foreign_file(text);
     if (!there)
         throw ConfigError(fmt::format(

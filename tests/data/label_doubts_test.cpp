@@ -157,10 +157,8 @@ TEST_F(LabelDoubts, ANullInListsIsNothingThatAFlagReads) {
         "{\"text\": \"one\", \"labels\": [\"null\"]}\n{\"text\": \"two\", \"labels\": [\"x\", \"null\"]}\n");
     Config options = config("a.jsonl");
     options.test_share = 0;
-    EXPECT_EQ(
-        label_doubts(Dataset::open_labels(quiet(), options), find_layout(options)),
-        (Strings{
-            "'null' is a label of 2 rows: where it means that there is none, take it out of the lists"}));
+    EXPECT_EQ(label_doubts(Dataset::open_labels(quiet(), options), find_layout(options)),
+              (Strings{"'null' is a label of 2 rows: where it means that there is none, leave it out"}));
 }
 
 TEST_F(LabelDoubts, ItemsOfListsAreNotCutAnyFurther) {

@@ -31,6 +31,8 @@ void refuse_single_outputs(const Config& config) {
 // Both runs are to read the same rows: those that the run whose own data it is would score. Of other data it
 // is still open which.
 Config with_shared_rows(Config config, const std::string& first, const std::string& second) {
+    for (const std::string& run : {first, second})
+        refuse_vectors(Checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead), "scoring");
     const Config of_first = resolve_for_run(first, config);
     const ReadOptions reading(of_first);
     require_known_path(reading, reading.data, reading.data_of_run, "data");
