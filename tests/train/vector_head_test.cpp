@@ -175,7 +175,9 @@ TEST(VectorHead, IsARunThatAnswersVectors) {
                       predictor.predict_vectors(Embeddings{1, 3, {1, 2, 3}});
                   }).find("expected a width of 24, found 3"),
                   std::string::npos);
-        EXPECT_NE(message_of<ConfigError>([&] { evaluate(quiet(), temp / "run", asking); }).find("data"),
+        EXPECT_NE(message_of<ConfigError>([&] {
+                      evaluate(quiet(), temp / "run", asking);
+                  }).find("scoring needs texts"),
                   std::string::npos);
         asking.data = temp / "data";
         write_tiny_data(asking.data);
