@@ -16,6 +16,10 @@ void start_from_run(Invocation& call) {
 }
 
 std::string table(const RefineResult& result, const Config& config) {
+    if (result.subset_labels == 0)  // it was complete already
+        return aligned(Facts{{"run", config.out},
+                             {"head", fmt::format("{}, was {}", result.precision, result.from_precision)},
+                             {"labels", with_commas(result.labels)}});
     const bool encoding = result.encoding_plan.total_bytes() > result.head_plan.total_bytes();
     const MemoryReport& planned = encoding ? result.encoding_plan : result.head_plan;
     Facts facts = {
@@ -27,11 +31,13 @@ std::string table(const RefineResult& result, const Config& config) {
                                    : "")},
         {"subsets", fmt::format("{} of up to {} labels, {} steps each", with_commas(result.subsets),
                                 with_commas(result.subset_labels), with_commas(result.steps))},
-        {config.dropout > 0 ? "loss of a text, with dropout" : "loss of a text",
-         fmt::format("{:.4f} to {:.4f}", result.first_loss, result.last_loss)},
-        {"time", duration_text(result.seconds)},
-        {"peak memory, planned", human_bytes(planned.total_bytes())},
-        {"peak memory, measured", measured_memory(result.measured_peak_bytes, planned)}};
+    };
+    if (result.subsets > 0)
+        facts.push_back({config.dropout > 0 ? "loss of a text, with dropout" : "loss of a text",
+                         fmt::format("{:.4f} to {:.4f}", result.first_loss, result.last_loss)});
+    facts.push_back({"time", duration_text(result.seconds)});
+    facts.push_back({"peak memory, planned", human_bytes(planned.total_bytes())});
+    facts.push_back({"peak memory, measured", measured_memory(result.measured_peak_bytes, planned)});
     if (result.interrupted) facts.push_back({"stopped early", "continue with --resume"});
     return aligned(facts);
 }
@@ -45,6 +51,8 @@ void run_refine(Invocation& call) {
         write_json(result);
     else
         write_stdout(table(result, call.config));
+    if (result.interrupted && result.labels_done == 0)
+        throw Interrupted("refine: stopped before a label was refined; --resume continues");
 }
 
 }  // namespace

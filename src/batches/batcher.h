@@ -61,6 +61,8 @@ class BatchPlan {
     // before the plan is used. That split's memory must outlive the plan too.
     void append(const Split& extra);
 
+    // Row numbers of the split in the given order, then those of `extra`.
+    const std::vector<std::int64_t>& rows() const { return rows_; }
     std::int64_t num_rows() const { return static_cast<std::int64_t>(rows_.size()); }
     std::int64_t batch_size() const { return batch_size_; }
     std::int64_t steps_per_epoch() const { return (num_rows() + batch_size_ - 1) / batch_size_; }

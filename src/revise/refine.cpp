@@ -166,6 +166,7 @@ RefineResult already_refined(const Context& context, const Checkpoint& from, con
     context.info(
         fmt::format("{} is complete already and stays as it is; --overwrite refines again", out.string()));
     RefineResult result;
+    result.run = out.string();
     result.from_precision = precision_of(stored_head(from.content()).format);
     result.precision = refined.config().precision;
     result.steps = refined.state().total_steps;

@@ -70,9 +70,12 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
         engine_.initialise(config_.seed);
         if (!config_.init.empty()) {
             taken_ = take_over_labels(config_, ranks_.is_first() ? labels_ : data_.labels(), engine_.head());
-            if (ranks_.is_first())
-                trained_texts_.add(TrainedTexts::load(
-                    Checkpoint(config_.init, "best", Checkpoint::Check::kAllButHead).content()));
+            if (ranks_.is_first()) {
+                const TrainedTexts of_init = TrainedTexts::load(
+                    Checkpoint(config_.init, "best", Checkpoint::Check::kAllButHead).content());
+                warn_of_validation(of_init);
+                trained_texts_.add(of_init);
+            }
         }
         const auto compensated = data_.own_compensated(context);
         if (!compensated.empty()) engine_.head().compensation().start(compensated);
@@ -239,6 +242,20 @@ void Trainer::log_step(double loss, std::int64_t texts) {
     logged_seconds_ = seconds_;
     logged_step_ = state_.step;
     logged_texts_ = logged_tokens_ = 0;
+}
+
+// Rows that validate are chosen by their place, so that with other rows before them others do.
+void Trainer::warn_of_validation(const TrainedTexts& of_init) const {
+    if (!data_.has_validation()) return;
+    constexpr double kTooMany = 0.05;  // more than texts that happen to occur twice
+    const std::vector<std::int64_t>& rows = data_.validation().rows();
+    const std::int64_t trained = of_init.count(data_.validation_split().tokens, rows);
+    if (static_cast<double>(trained) > kTooMany * static_cast<double>(rows.size()))
+        context_.warning(
+            fmt::format("{} of {} validation texts trained {}: their scores are too high, and choose best/; "
+                        "give the rows of "
+                        "that run first and the new ones after them, or --validation FILE",
+                        with_commas(trained), with_commas(std::ssize(rows)), config_.init));
 }
 
 void Trainer::save(const std::filesystem::path& folder, bool to_continue) {

@@ -68,6 +68,8 @@ class Trainer {
     double near_best() const;  // how far below the highest score a later one is kept as the best
     EngineOptions engine_options() const;
     EngineParts parts_of_same_run();
+    // Says where many rows that are to validate trained the run that this one starts from.
+    void warn_of_validation(const TrainedTexts& of_init) const;
     // label_weights_ from those of all labels, which the first rank gets.
     void share_label_weights(const std::function<std::vector<float>()>& all);
     // Whether the vectors of a batch's texts still differ. Collapse.

@@ -158,6 +158,30 @@ TEST_F(ScoredRowsOf, ARefinedRunKnowsTheTextsThatItWasRefinedOn) {
     const Outcome shown = run_elmo({"inspect", folder_.text("refined"), "--json"});
     expect_success(shown);
     EXPECT_EQ(Json::parse(shown.out)["resumable"], false);
+    EXPECT_TRUE(Json::parse(shown.out)["last_loss"].is_null());
+    // A finished refinement says nothing that it does not know.
+    const Outcome again =
+        run_elmo({"refine", run, more, "--out", folder_.text("refined"), "--resume", "--quiet"});
+    expect_success(again);
+    EXPECT_FALSE(contains(again.out, "loss")) << again.out;
+}
+
+// Rows validate by their place: in front of the old ones, new rows move it.
+TEST_F(ScoredRowsOf, ValidationRowsThatTrainedTheFirstRunAreToldOf) {
+    const std::string old = rows_of(0, 200, false);
+    const std::string run =
+        trained("run", Words{folder_.write("old.csv", old), "--encoder", "bag", "--validation", "0.2"} +
+                           small_model());
+    const auto continued = [&](const std::string& rows) {
+        const Outcome outcome = run_elmo({"train", folder_.write("rows.csv", rows), "--init", run, "--steps",
+                                          "2", "--out", folder_.text("more"), "--overwrite", "--quiet"});
+        expect_success(outcome);
+        return outcome.err;
+    };
+    const std::string header = "text,labels\n";
+    EXPECT_TRUE(contains(continued(rows_of(200, 203, false) + old.substr(header.size())),
+                         "validation texts trained"));
+    EXPECT_FALSE(contains(continued(old + rows_of(200, 203, false).substr(header.size())), "trained"));
 }
 
 // The first labels of the answer that has no limit.
