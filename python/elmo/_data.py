@@ -220,7 +220,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
     if config.given("test"):  # of another run, as is that none of its rows were held out
         config.set("test", "")
         if test_share is None:
-            config.set("test_share", Config().get("test_share"))
+            config.set_of_recipe("test_share", Config().get("test_share"))
     named, data = named or name_of_file(data), opened(data)
     if label_names is not None:
         label_names = list(iterate(label_names, "label_names", "a name per column"))  # it is read more than once

@@ -232,7 +232,8 @@ def matrix_rows(labels: Any, label_names: Sequence[Any] | None) -> Iterator[list
 def refuse_flags(labels: Any, what: str) -> None:
     """Rows of 0 and 1 as `tolist` of a matrix makes them, or its rows. Equal rows [0, 1] may be the labels 0 and 1 of each
     text."""
-    if not isinstance(labels, (list, tuple)) and not hasattr(labels, "to_list") and not hasattr(labels, "tolist") or len(labels) == 0:
+    rows_again = isinstance(labels, (list, tuple)) or hasattr(labels, "to_list") or hasattr(labels, "tolist")
+    if not rows_again or not hasattr(labels, "__len__") or getattr(labels, "ndim", 1) == 0 or len(labels) == 0:
         return  # what is read only once, and what has no rows of labels
     first = next(iter(labels))
     if isinstance(first, (set, frozenset)) or not isinstance(first := as_list(first), (list, tuple)) or len(first) < 2:

@@ -230,8 +230,13 @@ class Predictor:
         """The best of these labels, by name or number; only their weights are read. Those that this Predictor never
         answers with are refused."""
         wanted = listed(labels, "labels")
-        if never := [name for name in wanted if name in self._without or self._labels and name not in self._labels]:
-            raise _core.DataError(f"labels: expected labels that this Predictor answers with, found {listed_names(never)}; leave them "
+        asked = set(self._core.find_labels(wanted, "labels"))
+        never = asked & set(self._core.find_labels(self._without, "without"))
+        if self._labels:
+            never |= asked - set(self._core.find_labels(self._labels, "labels"))
+        if never:
+            names = [self._core.label_name(label) or str(label) for label in sorted(never)]
+            raise _core.DataError(f"labels: expected labels that this Predictor answers with, found {listed_names(names)}; leave them "
                                   "out, or ask the run (run.predict_among)")
         return Predictor(self._run, labels=wanted or None, **self._options).predict(texts)
 

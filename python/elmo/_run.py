@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config, number
-from elmo._data import (has_matrix, has_splits, is_file, is_gone, is_rows, name_of_file, name_of_split, read_again,
+from elmo._data import (has_matrix, has_splits, is_file, is_gone, is_rows, is_table_name, name_of_file, name_of_split, read_again,
                         refuse_labels_alone, refuse_separator, set_columns_of_run, set_data, set_validation,
                         set_validation_alone, test_of)
 from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of, texts_of
@@ -338,6 +338,9 @@ def set_validation_of_run(config: _core.Config, run: Any, lost: Callable[[str], 
     if _core.is_row_folder(of_run.get("validation")):
         lost(f"those of {folder_of(run)} were rows from memory, which it does not keep")
     elif is_file(known := _core.known_path(of_run, "validation")) and os.path.exists(known):
+        if _core.is_row_folder(config.get("data")) and is_table_name(known):
+            lost(f"those of {folder_of(run)} are in {known}, and CSV and TSV files are not read beside rows from memory")
+            return []
         return set_file_for_validation(config, run, known, of_run)
     return []
 

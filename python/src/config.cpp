@@ -65,6 +65,13 @@ void bind_config(nb::module_& module) {
             },
             nb::arg("key"), nb::arg("value"), "What a run is read with where nothing is given.")
         .def(
+            "set_of_recipe",
+            [](Config& config, std::string_view key, std::string_view value) {
+                set_option(config, key, value);
+                mark_option(config, key, Origin::kRecipe, "beside rows from memory");
+            },
+            nb::arg("key"), nb::arg("value"), "What wins over what a run has, though nobody gave it.")
+        .def(
             "get", [](const Config& config, std::string_view key) { return get_option(config, key); },
             nb::arg("key"))
         .def(

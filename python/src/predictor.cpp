@@ -120,6 +120,12 @@ class SharedPredictor {
         return to_json(explanation);
     }
 
+    std::vector<std::int64_t> find_labels(const std::vector<std::string>& labels, const std::string& what) {
+        const nb::gil_scoped_release release;
+        const std::lock_guard lock(mutex_);
+        return labels.empty() ? std::vector<std::int64_t>() : predictor_.find_labels(labels, what);
+    }
+
     const Predictor& get() const { return predictor_; }
     std::vector<Messages::Message> take_messages() { return messages_.take(); }
 
@@ -189,6 +195,8 @@ void bind_predictor(nb::module_& module) {
             "label_name",
             [](const SharedPredictor& p, std::int64_t label) { return p.get().label_name(label); },
             nb::arg("label"))
+        .def("find_labels", &SharedPredictor::find_labels, nb::arg("labels"), nb::arg("what"),
+             "The numbers of labels by name or number, ascending.")
         .def("take_messages", &SharedPredictor::take_messages,
              "Severities and texts of what was said since the last call.")
         .def_prop_ro("top", [](const SharedPredictor& p) { return p.get().top(); })

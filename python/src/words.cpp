@@ -54,7 +54,9 @@ std::string with_named_rows(const std::string& original) {
     if (original.find("elmo-rows-") == original.npos)
         return original;  // nearly all; std::regex is not for long ones
     const std::string message = without_temporary(original);
-    static const std::regex file(R"([^\s']*(elmo-rows-\w+)(?:/(\w+)\.jsonl(?::(\d{1,15}))?)?)");
+    static const std::regex file(
+        R"([^\s']*(elmo-rows-(?:[0-9a-f]{32}|[0-9a-f]{16}|[0-9A-Za-z]{6})(?![\w-]|\.\w)))"
+        R"((?:/(train|test)\.jsonl(?::(\d{1,15}))?)?)");
     std::string result;
     auto rest = message.cbegin();
     for (std::sregex_iterator match(message.begin(), message.end(), file), end; match != end; ++match) {

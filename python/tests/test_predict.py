@@ -643,6 +643,10 @@ def test_predict_among_of_a_predictor_without_some_labels(run):
         with pytest.raises(elmo.DataError, match=f"^labels: expected labels that this Predictor answers with, found '{label}'"):
             predictor.predict_among(["the red apple"], [label, "stone"])
         assert predictor.predict_among(["the red apple"], ["stone"]).names == [["stone"]]
+        number = run.label_names.index(label)  # the same label
+        with pytest.raises(elmo.DataError, match=f"found '{label}'"):
+            predictor.predict_among(["the red apple"], [number])
+        assert predictor.predict_among(["the red apple"], [run.label_names.index("stone")]).names == [["stone"]]
 
 
 def test_relative_folders_stay_the_same_in_another_working_folder(run, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@
 
 #include "config/encoder_folder.h"
 #include "config/option_table.h"
+#include "config/rows_path.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
 
@@ -133,13 +134,6 @@ Config as_of_run(Config config) {
 }
 
 }  // namespace
-
-bool is_rows_path(const std::filesystem::path& path) {
-    const auto is_folder = [](const std::filesystem::path& folder) {
-        return folder.filename().string().starts_with(kRowsPrefix);
-    };
-    return is_folder(path) || is_folder(path.parent_path());
-}
 
 std::vector<UnusedOption> unused_options(const Config& config) {
     std::vector<UnusedOption> unused;

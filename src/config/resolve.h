@@ -13,13 +13,6 @@
 
 namespace elmo {
 
-// How the names of temporary folders begin that hold rows from memory, and what runs call such rows: the hash
-// of them follows there.
-inline constexpr std::string_view kRowsPrefix = "elmo-rows-";
-
-// Whether it is such a folder or name, or a file in one.
-bool is_rows_path(const std::filesystem::path& path);
-
 // What numbers usually are, where nothing is known that asks for others.
 inline constexpr std::int64_t kUsualLength = 128, kUsualBatch = 128;
 inline constexpr double kUsualEpochs = 10, kUsualHeadLr = 0.05, kUsualDropout = 0.5;

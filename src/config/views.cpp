@@ -83,6 +83,7 @@ ReadOptions::ReadOptions(const Config& config)
       quotes(choice(config, "quotes", QuoteChoice::kNone)),
       delimiter_given(config.delimiter != "auto" && is_of_call(config, "delimiter")),
       quotes_given(config.quotes != "auto" && is_of_call(config, "quotes")),
+      label_separator_given(config.label_separator != "auto" && is_of_call(config, "label_separator")),
       text_column_open(is_left_open(config, "text_column")),
       label_column_open(is_left_open(config, "label_column")),
       // Earlier versions stored a comma where nobody gave a separator.

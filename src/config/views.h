@@ -53,7 +53,7 @@ struct ReadOptions {
     std::vector<std::pair<std::string, std::string>> detected;
     std::string delimiter;  // of a table: auto, tab or a character
     QuoteChoice quotes;
-    bool delimiter_given, quotes_given;  // by the call
+    bool delimiter_given, quotes_given, label_separator_given;  // by the call
     // Nobody asked for a name, and the default names nothing in some files: what a format's own names say
     // then holds. A run's recipe says no more than a default does.
     bool text_column_open, label_column_open, label_separator_open;

@@ -13,7 +13,7 @@
 #include "batches/share.h"
 #include "batches/streams.h"
 #include "cache/ragged_writer.h"
-#include "config/resolve.h"
+#include "config/rows_path.h"
 #include "data/label_doubts.h"
 #include "data/label_import.h"
 #include "data/named_labels.h"
@@ -264,8 +264,8 @@ Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, c
     if (always && impl.layout.splits_by_hash() && data.test().rows() == 0 &&
         impl.layout.test_share.share * static_cast<double>(data.train().rows()) > kSurely)
         context.warning(fmt::format(
-            "{}: none of its {} is held out for testing, as of the training half of a file that was divided "
-            "before: score the run on the other half",
+            "{}: none of its {} is held out for testing: its texts are few, or it is the training half of a "
+            "file that was divided before; score the run on rows that are not in it",
             impl.layout.shown(impl.layout.train.labels), counted(data.train().rows(), "row")));
     if (always || tokenizer == nullptr) {
         for (const SplitName name : kAllSplits) data.warn_of_unseen(context, name);

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "config/resolve.h"
+#include "config/rows_path.h"
 #include "elmo/config.h"
 #include "elmo/dataset.h"
 #include "elmo/error.h"

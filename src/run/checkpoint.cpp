@@ -9,6 +9,7 @@
 #include "base/text_util.h"
 #include "config/encoder_folder.h"
 #include "config/resolve.h"
+#include "config/rows_path.h"
 #include "data/tokenizer_files.h"
 #include "elmo/error.h"
 #include "formats/json_text.h"

@@ -75,8 +75,9 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
             static_cast<double>(std::max<std::int64_t>(state.steps_per_epoch, 1)));
     if (state.last_loss == 0)
         add(facts, "last_loss", nullptr,
-            checkpoint.is_linear() ? "none: a linear model is solved, not trained in steps"
-                                   : "none: the run was changed after its training");
+            checkpoint.is_linear()       ? "none: a linear model is solved, not trained in steps"
+            : checkpoint.takes_vectors() ? "none: a head behind another encoder keeps none"
+                                         : "none: the run was changed after its training");
     else
         add(facts, "last_loss", state.last_loss,
             fmt::format("{:.3g} per text and label", state.last_loss / static_cast<double>(state.labels)));

@@ -67,13 +67,13 @@ Config with_cache_of_run(Config config, const Config& run, const Config& asked) 
 
 Config with_init(Config config) {
     if (config.init.empty()) return config;
-    // A run that started so has them in its recipe, beside the run that it started from.
+    // The recipe of a run has them, whatever it started from.
     const auto is_of_recipe = [&](OptionKey key) {
         const auto found = config.sources.find(std::string_view(key));
         return found != config.sources.end() && found->second.origin == Origin::kRecipe;
     };
     for (const OptionKey key : kOfInit)
-        if (given(config, key) && !(is_of_recipe("init") && is_of_recipe(key)))
+        if (given(config, key) && !is_of_recipe(key))
             throw ConfigError(fmt::format("init: encoder and tokenizer come from {}; leave {} out",
                                           config.init, flag_of(key)));
     const Checkpoint from(config.init, "best", Checkpoint::Check::kAllButHead);

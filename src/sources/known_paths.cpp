@@ -11,7 +11,7 @@
 #include <cstdlib>
 
 #include "base/text_util.h"
-#include "config/resolve.h"
+#include "config/rows_path.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
 #include "io/file_error.h"

@@ -12,7 +12,7 @@
 
 #include "base/nearest_file.h"
 #include "base/text_util.h"
-#include "config/resolve.h"
+#include "config/rows_path.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
 #include "io/byte_source.h"
@@ -466,13 +466,13 @@ void note_unused_writing(const ReadOptions& reading, Layout& layout) {
                         layout.format == DataFormat::kRaw;
     note(reading.delimiter_given && !table, "delimiter", "which has no columns");
     note(reading.quotes_given && !table, "quotes", "which has no columns");
-    note(layout.cells.given && !fields, "label_separator",
+    note(reading.label_separator_given && !fields, "label_separator",
          table ? "with a column per label" : "whose labels are not in a field");
 }
 
 // DataError for validation rows that would be read as what they are not: JSON lines as texts without labels,
 // where the data is fastText's.
-void refuse_other_format(const fs::path& validation, DataFormat format) {
+void refuse_other_format(const fs::path& validation, DataFormat format, bool of_run) {
     if (format < DataFormat::kFastText) return;
     DataFormat found = format;
     try {
@@ -481,9 +481,10 @@ void refuse_other_format(const fs::path& validation, DataFormat format) {
     }
     if (found == format || (is_table(found) && is_table(format))) return;
     throw DataError(fmt::format(
-        "{}: expected validation rows in the format of the data, {}, found {}; give a file in that format, "
-        "or a share of the data's rows",
-        validation.string(), name_of(format), name_of(found)));
+        "{}{}: expected validation rows in the format of the data, {}, found {}; give a file in that format, "
+        "or a share of the data's rows{}",
+        validation.string(), of_run ? ", which validated the run" : "", name_of(format), name_of(found),
+        of_run ? ", with --validation" : ""));
 }
 
 // ConfigError for columns that the call names and that the format cannot have.
@@ -584,8 +585,8 @@ Layout find_layout(const ReadOptions& reading) {
         find_one_file(reading, layout);
 
     const fs::path validation = parse_validation(reading).file;
-    if (!validation.empty() && !reading.validation_of_run && reading.format == "auto")
-        refuse_other_format(validation, layout.format);
+    if (!validation.empty() && (reading.format == "auto" || reading.validation_of_run))
+        refuse_other_format(validation, layout.format, reading.validation_of_run);
     if (!validation.empty())
         layout.validation = {
             validation,

@@ -251,11 +251,12 @@ void Trainer::warn_of_validation(const TrainedTexts& of_init) const {
     const std::vector<std::int64_t>& rows = data_.validation().rows();
     const std::int64_t trained = of_init.count(data_.validation_split().tokens, rows);
     if (static_cast<double>(trained) > kTooMany * static_cast<double>(rows.size()))
-        context_.warning(
-            fmt::format("{} of {} validation texts trained {}: their scores are too high, and choose best/; "
-                        "give the rows of "
-                        "that run first and the new ones after them, or --validation FILE",
-                        with_commas(trained), with_commas(std::ssize(rows)), config_.init));
+        context_.warning(fmt::format(
+            "{} of {} validation texts trained {}: their scores are too high, and choose best/; {}",
+            with_commas(trained), with_commas(std::ssize(rows)), config_.init,
+            validation_share(config_) > 0
+                ? "give the rows of that run first and the new ones after them, or --validation FILE"
+                : "validate on rows that are new to it"));
 }
 
 void Trainer::save(const std::filesystem::path& folder, bool to_continue) {

@@ -94,6 +94,7 @@ TEST_F(ScoredRowsOf, RecipesOfRunsTrainAgain) {
     EXPECT_EQ(
         slurp(trained("more again", {"--recipe", more + "/best/recipe.toml"}) + "/best/model.safetensors"),
         slurp(more + "/best/model.safetensors"));
+    trained("recipe and init", {"--recipe", run + "/best/recipe.toml", "--init", run, "--steps", "3"});
     expect_failure(run_elmo({"train", data, "--init", run, "--width", "8", "--out", folder_.text("no")}), 2,
                    {"encoder and tokenizer come from"});
 }
@@ -108,6 +109,45 @@ TEST_F(ScoredRowsOf, OtherFilesAreScoredWhereTheValidationFileIsGone) {
     std::filesystem::remove(other);
     EXPECT_EQ(scores({run, copy})["protocol"]["samples"], 90);
     EXPECT_EQ(scores({run, copy, "--split", "all"})["protocol"]["samples"], 90);
+}
+
+// A run knows the rows that validated it: where the data is of another format, they are not read as what they
+// are not, and what does not ask for them goes on.
+TEST_F(ScoredRowsOf, TheRunsValidationFileHasAnotherFormatThanTheData) {
+    const std::string data = folder_.write("d.csv", rows_of(0, 90, false)),
+                      other = folder_.write("v.csv", rows_of(90, 120, false));
+    std::string lines;
+    for (int i = 0; i < 30; ++i)
+        lines += fmt::format("{{\"text\": \"a thing {}\", \"labels\": [\"{}\"]}}\n", kColours[i % 3],
+                             kColours[i % 3]);
+    const std::string json = folder_.write("d.jsonl", lines);
+    const std::string run =
+        trained("run", Words{data, "--encoder", "bag"} + small_model() + Words{"--validation", other});
+    EXPECT_EQ(scores({run, json})["protocol"]["samples"], 30);
+    for (const Words& words :
+         {Words{"calibrate", run, json}, Words{"eval", run, json, "--split", "validation"},
+          Words{"train", json, "--init", run, "--out", folder_.text("next")}})
+        expect_failure(run_elmo(words), 1,
+                       {"v.csv, which validated the run: expected validation rows in the format"});
+}
+
+// Runs of two seeds hold other rows out, whatever their columns are.
+TEST_F(ScoredRowsOf, ValidationRowsOfTwoRunsAreToldApart) {
+    const std::string data = folder_.write("d.csv", rows_of(0, 200, false));
+    const std::string first = trained("first", {data, "--validation", "0.1"}),
+                      second = trained("second", {data, "--validation", "0.1", "--seed", "7"});
+    expect_failure(run_elmo({"eval", first, second, data, "--split", "validation"}), 1,
+                   {"each run has validation rows of its own", "--validation FILE"});
+    const std::string other = folder_.write("v.csv", rows_of(200, 230, false));
+    EXPECT_EQ(scores({first, second, data, "--split", "validation", "--validation",
+                      other})["first"]["protocol"]["samples"],
+              30);
+}
+
+// They are no rows from memory, which nothing leads to.
+TEST_F(ScoredRowsOf, FilesMayBeCalledAsTemporaryFoldersBegin) {
+    const std::string data = folder_.write("elmo-rows-a.csv", rows_of(0, 90, false));
+    EXPECT_GT(scores({trained("run", {data})})["protocol"]["samples"], 0);
 }
 
 // A pair 'row label' is about a row of what is scored.

@@ -60,7 +60,9 @@ TEST_F(RowFolders, RowsAreCalledByTheirHash) {
     };
     EXPECT_TRUE(is_row_folder(name_of(1, false)));
     EXPECT_TRUE(is_row_folder(name_of(1, false) + "/train.jsonl"));
-    EXPECT_FALSE(is_row_folder("rows/train.jsonl"));
+    for (const char* of_people : {"rows/train.jsonl", "elmo-rows-a.csv", "elmo-rows-2024/d.csv",
+                                  "elmo-rows-mine", "elmo-rows-", "elmo-rows-2024/train.jsonl"})
+        EXPECT_FALSE(is_row_folder(of_people)) << of_people;
     EXPECT_EQ(name_of(1, true), name_of(1, true));
     EXPECT_NE(name_of(1, true), name_of(1, false));
     EXPECT_NE(name_of(1, false), name_of(2, false));

@@ -63,10 +63,14 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
                                     std::array<std::int64_t, 2> texts) {
     const std::string one = resolve_for_run(first, config).text_column,
                       other = resolve_for_run(second, config).text_column;
+    const std::string found = texts[0] == texts[1] ? fmt::format("other rows or labels for {}", second)
+                                                   : fmt::format("{} texts for {} and {} for {}", texts[0],
+                                                                 first, texts[1], second);
     throw DataError(fmt::format(
-        "{}: expected the same rows and labels for both runs, found {} texts and {}, or other labels; {}",
-        config.data, texts[0], texts[1],
-        one != other && config.split != "all"
+        "{}: expected the same rows and labels for both runs, found {}; {}", config.data, found,
+        config.split == "validation" ? "each run has validation rows of its own: give the same to both with "
+                                       "--validation FILE, or take --split all"
+        : one != other && config.split != "all"
             ? fmt::format(
                   "rows are held out by their text, and {} was trained on --text-column {}, {} on {}: "
                   "give a file that trained neither",
