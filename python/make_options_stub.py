@@ -10,13 +10,17 @@ import _core
 TYPES = {"switch": "bool", "integer": "int", "number": "float", "string": "str"}
 CLASSES = {"TrainOptions": "t", "EvaluateOptions": "e", "PredictOptions": "p", "PlanOptions": "m",
            "CalibrateOptions": "c", "TokenizerOptions": "k", "ServeOptions": "v", "IndexOptions": "n",
-           "ExportOptions": "o", "InspectOptions": "i"}
+           "ExportOptions": "o", "InspectOptions": "i", "ConvertOptions": "d"}
 # Of predictions: options about files, which Python does not take (elmo/_config.py).
 OF_FILES = ("out", "resume", "overwrite", "id_column", "with_text", "input")
+# What `elmo data` takes and converting does not need (likewise).
+NOT_OF_CONVERT = ("tokenizer", "tokenizer_kind", "vocab_size", "encoder", "precision", "max_length", "windows", "filter")
 
 
 def belongs(option, verb):
     if verb == "p" and (option.group == "data" or option.key in OF_FILES):
+        return False
+    if verb == "d" and option.key in NOT_OF_CONVERT:
         return False
     return verb in option.verbs and option.key not in ("data", "out", "validation", "tokenizer")
 

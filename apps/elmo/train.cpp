@@ -89,7 +89,7 @@ Verb train_verb() {
          {"elmo train more.csv --out runs/second --init runs/first --epochs 3",
           "Train a run on: new rows, new labels or more epochs, in a new folder (not a linear run)"},
          {"mpirun -n 4 elmo train data/wordnet --out runs/first --encoder bag",
-          "Four processes; the same bytes on any number of them (docs/cluster.md)"},
+          "Four processes; it continues on any number of them, with the same bytes (docs/cluster.md)"},
          {"elmo train tickets.tsv --out runs/tickets --precision e3m4 --epochs 20",
           "One plain file of text<TAB>label,label lines; 8-bit weights"},
          {"elmo train data/wordnet --out runs/minilm --encoder models/all-MiniLM-L6-v2 --max-memory 8GiB",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "elmo/api.h"
@@ -18,10 +19,13 @@ struct TrainResult {
     bool interrupted = false;
     double train_seconds = 0;  // inside steps only
     double texts_per_second = 0;
-    double last_loss = 0;            // of a text: the sum over all labels, mean over the last batch logged
-    double last_loss_per_label = 0;  // the same divided by the labels: a mean per text and label
-    std::string select;              // the score that picks the best
-    double best_score = 0;           // percent; of the validation set
+    // Of a text: the sum over all labels, mean over the last batch logged. NaN (null in JSON) of a linear
+    // model.
+    double last_loss = std::numeric_limits<double>::quiet_NaN();
+    // The same divided by the labels: a mean per text and label.
+    double last_loss_per_label = std::numeric_limits<double>::quiet_NaN();
+    std::string select;     // the score that picks the best
+    double best_score = 0;  // percent; of the validation set
     std::int64_t best_step = 0;
     MemoryReport planned;
     std::int64_t measured_peak_bytes = 0;  // peak resident memory of the process

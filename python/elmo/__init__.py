@@ -7,7 +7,7 @@ A thin face over the C++ library: the same options, files, numbers and errors as
     run.evaluate(texts=..., labels=...)
 """
 from elmo import metrics
-from elmo._calls import compare, evaluate, explain, export, index, inspect, plan, recipes, report, train, tune
+from elmo._calls import compare, convert, evaluate, explain, export, index, inspect, plan, recipes, report, train, tune
 from elmo._core import (ConfigError, DataError, DeviceError, Error, NumericError, OutOfMemory, options, version)
 from elmo._predictor import Answers, Prediction, Predictor, Tokenizer
 from elmo._result import Plan, Result
@@ -18,7 +18,7 @@ __version__ = version()
 for _error in (ConfigError, DataError, DeviceError, Error, NumericError, OutOfMemory):
     _error.__module__ = "elmo"
 __all__ = ["Answers", "ConfigError", "DataError", "DeviceError", "ElmoClassifier", "Error", "NumericError",
-           "OutOfMemory", "Plan", "Prediction", "Predictor", "Result", "Run", "Server", "Tokenizer", "compare",
+           "OutOfMemory", "Plan", "Prediction", "Predictor", "Result", "Run", "Server", "Tokenizer", "compare", "convert",
            "evaluate", "explain", "export", "index", "inspect", "metrics", "options", "plan", "recipes", "report", "serve", "train",
            "tune"]
 

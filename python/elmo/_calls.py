@@ -1,4 +1,4 @@
-"""The verbs as functions: train, evaluate, report, index, export, plan, explain, inspect."""
+"""The verbs as functions: train, evaluate, report, index, export, plan, explain, inspect, convert."""
 from __future__ import annotations
 
 import os
@@ -17,7 +17,7 @@ from elmo._run import (Run, compare_runs, evaluate_run, export_run, index_run, r
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from elmo._options import EvaluateOptions, ExportOptions, IndexOptions, InspectOptions, PlanOptions, TrainOptions
+    from elmo._options import ConvertOptions, EvaluateOptions, ExportOptions, IndexOptions, InspectOptions, PlanOptions, TrainOptions
 
 
 @document("t", without=("data", "out", "validation"))
@@ -171,6 +171,30 @@ def export(run: Any, to: str, out: str | os.PathLike[str], *, progress: bool | N
     Returns the files, and notes on what the other tool does otherwise.
     """
     return export_run(run, to, out, progress, options)
+
+
+@document("d", without=("data", "out"))
+def convert(data: Any = None, to: str = "jsonl", out: str | os.PathLike[str] | None = None, *, texts: Any = None, labels: Any = None,
+            test: Any = None, label_names: Any = None, progress: bool | None = None, **options: Unpack[ConvertOptions]) -> Result:
+    """Writes a data set to the folder `out` in a format that the program and other tools read, as `elmo data convert` does.
+
+    data, texts, labels, test, label_names : as of train; tables, Parquet and Arrow files and saved folders of Hugging Face too,
+        whose classes keep their names
+    to : "csv", "tsv", "jsonl", "fasttext", "xmc", "pecos", "raw", "sparse" or "jsonl-folder"
+
+    Training and test rows go to files of their own. Without test rows a share is held out (test_share=0: none), as in
+    training. Returns the files and numbers.
+    """
+    config = make_config("d", options)
+    refuse_separator(texts, options)
+    config.set("out", path_of(out, "out", "a folder for the files"))
+    kept = set_data(config, data, texts, labels, test, None, label_names, options.get("test_share"))
+    listener = Listener(progress)
+    try:
+        return from_json(_core.convert(listener, config, path_of(to, "to", "the name of a format")))
+    finally:
+        listener.close()
+        del kept
 
 
 @document("m", without=("data", "validation"))

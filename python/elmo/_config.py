@@ -32,7 +32,9 @@ MOST_ANSWERS = 100  # labels of a text above a threshold, unless top says otherw
 Documented = TypeVar("Documented")
 # The library's letters of the verbs (include/elmo/options.def) and what they are called here.
 VERBS = {"t": "train", "e": "evaluate", "p": "predict", "m": "plan", "c": "calibrate", "k": "Tokenizer",
-         "v": "serve", "n": "index", "o": "export", "i": "inspect"}
+         "v": "serve", "n": "index", "o": "export", "i": "inspect", "d": "convert"}
+# Of `elmo data`: what importing and inspecting take, and converting does not need.
+NOT_OF_CONVERT = ("tokenizer", "tokenizer_kind", "vocab_size", "encoder", "precision", "max_length", "windows", "filter")
 
 
 def whole_number(value: Any, what: str) -> int:
@@ -75,7 +77,7 @@ def refusal(verb: str, option: _core.OptionInfo) -> str | None:
     """What to do instead of giving the option to the verb; None where it belongs to it."""
     if verb == "p" and option.group == "data":
         return OF_TEXTS_FILE
-    if verb not in option.verbs:
+    if verb not in option.verbs or (verb == "d" and option.key in NOT_OF_CONVERT):
         return ADVICE.get(f"{verb} {option.key}", "")
     return OF_PREDICTED_FILES.get(option.key) if verb == "p" else None
 

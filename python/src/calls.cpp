@@ -74,6 +74,11 @@ std::string export_call(nb::object listener, const std::string& run, const std::
     });
 }
 
+std::string convert_call(nb::object listener, const Config& config, const std::string& to) {
+    return json_of(listener, OnInterrupt::kAbandon,
+                   [&](const Context& context) { return convert_data(context, config, to); });
+}
+
 std::string inspect_call(nb::object listener, const std::string& path, const Config& config) {
     return json_of(listener, OnInterrupt::kAbandon,
                    [&](const Context& context) { return inspect(context, path, config); });
@@ -110,6 +115,8 @@ void bind_calls(nb::module_& module) {
                "Makes the index for approximate search; JSON.");
     module.def("export", &export_call, nb::arg("listener").none(), run, nb::arg("to"), config,
                "Writes a run for other tools; JSON.");
+    module.def("convert", &convert_call, nb::arg("listener").none(), config, nb::arg("to"),
+               "Writes a data set in another format; JSON.");
     module.def("inspect", &inspect_call, nb::arg("listener").none(), nb::arg("path"), config,
                "What a run folder or a data set holds; JSON.");
     module.def("plan", &plan_call, nb::arg("listener").none(), config,

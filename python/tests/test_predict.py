@@ -345,7 +345,7 @@ def test_thresholds_of_calibrated_probabilities(texts, labels, tmp_path):
             "threshold: -1 is the best one of calibrated probabilities, found probabilities='raw'; leave it out, or give "
             "another threshold")
         printed = elmo_program("predict", run.path, "--text", texts[0], "--label-thresholds", "--probabilities", "raw")
-        assert "are of calibrated probabilities, found --probabilities raw; leave it out, or give --threshold" in printed.stderr
+        assert "are of calibrated probabilities, found --probabilities raw; leave one of the two out" in printed.stderr
     run.calibrate(validation=rows(100, seed=5))
     assert "the run has none; call run.calibrate(label_thresholds=True) first" in said(
         lambda: run.predict(texts, label_thresholds=True))

@@ -400,6 +400,25 @@ def test_a_fork_that_ends_leaves_the_run_of_its_parent(tmp_path):
     assert found.returncode == 0 and found.stdout.split()[1:] == ["5"], found.stderr
 
 
+PREFORKED = """
+import multiprocessing, elmo
+from conftest import SMALL, rows
+texts, labels = rows(200)
+run = elmo.train(texts=texts, labels=labels, **SMALL)
+wanted = run.predict(texts).names
+def answer(part):
+    return run.predict(part).names
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    found = pool.map(answer, [texts[:100], texts[100:]])
+print(found[0] + found[1] == wanted)
+"""
+
+
+def test_forked_workers_use_the_run_of_their_parent():
+    found = subprocess.run([sys.executable, "-c", PREFORKED], capture_output=True, text=True, check=False, cwd=__file__.rpartition("/")[0])
+    assert found.returncode == 0 and found.stdout == "True\n", found.stderr
+
+
 def test_categories_are_cut_as_those_that_trained_the_run(tmp_path):
     pandas = pytest.importorskip("pandas")
     texts, labels = rows(200)

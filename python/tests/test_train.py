@@ -4,7 +4,10 @@ import copy
 import json
 import os
 import pickle
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -566,6 +569,30 @@ def test_a_category_is_one_label(tmp_path):
     of_years = elmo.train(frame.assign(labels=years), allow_null_labels=True, **few)
     assert of_years.label_names == ["1999", "2005"]
     assert elmo.train(frame.assign(labels=values), **few).label_names == ["Food", "Home", "Travel", "drink", "leisure"]
+
+
+def test_the_command_that_converts_classes_keeps_their_names(tmp_path, monkeypatch):
+    """What the program advises, word by word; -1 is no label."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.chdir(tmp_path)
+    names = ["fruit", "building"]
+    features = {"labels": {"names": names, "_type": "ClassLabel"}}
+    table = pyarrow.table({"text": [f"{('an apple', 'a house', 'a stone')[i % 3]}, number {i}" for i in range(180)],
+                           "labels": [(0, 1, -1)[i % 3] for i in range(180)]}).replace_schema_metadata(
+        {"huggingface": json.dumps({"info": {"features": features}})})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    save_to_disk(tmp_path / "saved", table)
+    (tmp_path / "saved/dataset_info.json").write_text(json.dumps({"features": features}))
+    for data in ("rows.parquet", "saved"):
+        run = elmo.train(data, allow_null_labels=True, encoder="linear", progress=False, out=f"run of {data}")
+        expected = run.evaluate()
+        refused = elmo_program("eval", run.path, "--data", data).stderr
+        code = re.search('python3 -c "([^"]*)" and name the folder data', refused)[1]
+        subprocess.run([sys.executable, "-c", code.replace(")", ", allow_null_labels=True, overwrite=True)")], check=True)
+        scored = elmo_program("eval", run.path, "data", "--json")
+        assert scored.returncode == 0 and json.loads(scored.stdout)["P@1"] == expected["P@1"], scored.stderr
+        assert json.loads(scored.stdout)["protocol"]["samples"] == expected.protocol.samples
+        assert elmo.train("data", encoder="linear", progress=False).label_names == sorted(names)
 
 
 def test_a_category_of_polars_is_one_label():

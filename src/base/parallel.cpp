@@ -49,6 +49,7 @@ ThreadPool::ThreadPool(int threads)
     : size_(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}
 
 ThreadPool::~ThreadPool() {
+    forget_threads_of_parent();
     stop_ = true;
     ++generation_;
     wake_all(generation_);
@@ -66,6 +67,7 @@ void ThreadPool::parallel_for(std::int64_t count, const std::function<void(std::
 bool ThreadPool::run(std::int64_t count, int threads, const std::function<void(std::int64_t)>& body) {
     const std::unique_lock lock(busy_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
+    forget_threads_of_parent();
     try {
         while (static_cast<int>(workers_.size()) < threads - 1) {
             const int index = static_cast<int>(workers_.size()) + 1;
@@ -87,6 +89,16 @@ bool ThreadPool::run(std::int64_t count, int threads, const std::function<void(s
     for (int left = running_; left != 0; left = running_) wait_for_change(running_, left);
     if (error_) std::rethrow_exception(error_);
     return true;
+}
+
+// A process that was forked has none of the threads of its parent: nobody would end their work, and they
+// cannot be joined. Their handles are never destroyed.
+void ThreadPool::forget_threads_of_parent() {
+    const pid_t here = ::getpid();
+    if (maker_ == here) return;
+    if (!workers_.empty()) new std::vector<std::thread>(std::move(workers_));
+    workers_.clear();
+    maker_ = here;
 }
 
 void ThreadPool::work(int index, std::uint32_t seen) {

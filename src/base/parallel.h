@@ -4,6 +4,8 @@
 // sleep: on a busy machine a spinning thread would take the core that another one needs.
 #pragma once
 
+#include <sys/types.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -39,10 +41,12 @@ class ThreadPool {
     bool run(std::int64_t count, int threads, const std::function<void(std::int64_t)>& body);
     void work(int index, std::uint32_t seen);
     void take_part();
+    void forget_threads_of_parent();
 
     const int size_;
     std::mutex busy_, error_mutex_;
-    std::vector<std::thread> workers_;  // made when first needed
+    std::vector<std::thread> workers_;  // made when first needed, by the process maker_
+    pid_t maker_ = 0;
     std::atomic<std::uint32_t> generation_{0};
     std::atomic<int> running_{0};
     std::atomic<std::int64_t> next_{0};

@@ -136,9 +136,14 @@ Config as_of_run(Config config) {
 }  // namespace
 
 std::vector<UnusedOption> unused_options(const Config& config) {
+    const auto is_of_recipe = [&](std::string_view key) {
+        const auto found = config.sources.find(key);
+        return found != config.sources.end() && found->second.origin == Origin::kRecipe;
+    };
     std::vector<UnusedOption> unused;
     for (const OptionInfo& option : options()) {
-        if (!given(config, option.key)) continue;
+        // The recipe of a run has every option: what its encoder does not have, nobody asked for.
+        if (!given(config, option.key) || (is_of_recipe(option.key) && is_of_recipe("encoder"))) continue;
         if (std::string with = unused_with(config, option); !with.empty())
             unused.push_back({option.key, std::move(with)});
     }

@@ -34,7 +34,7 @@ bool is_of_call(const Config& config, OptionKey key) {
     return given(config, key) && (found == config.sources.end() || found->second.origin != Origin::kRecipe);
 }
 
-// A run's recipe has names also where nobody gave them, as the data has no header.
+// Of a recipe, names that are not the usual ones: a run's recipe has the usual ones where nobody gave any.
 bool names_column(const Config& config, OptionKey key) {
     return is_of_call(config, key) ||
            (given(config, key) && get_option(config, key) != get_option(Config(), key));

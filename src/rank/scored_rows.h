@@ -21,11 +21,11 @@ Layout files_with_nothing_held_out(Config config);
 // whatever its name, if its rows are `known` to have trained the run.
 Config with_scored_split(Config config, const Config& of_run, bool known = false);
 
-inline constexpr const char* kNothingHeldOut = "the run's training rows: nothing of them was held out";
 // All rows, of one file in its order, and none to validate.
 Config with_nothing_held_out(Config config);
 // With that, and the split of all rows for this reason.
 Config with_all_rows(Config config, const std::string& reason);
+inline constexpr const char* kNothingHeldOut = "the run's training rows: nothing of them was held out";
 
 // Whether the rows are divided as the run divided its own data: then texts on both sides are repeated ones.
 bool is_runs_own_split(const Config& config, const Config& of_run);

@@ -24,8 +24,6 @@
 namespace elmo {
 namespace {
 
-// More trained texts than this share are more than texts that happen to occur twice.
-constexpr double kTooMany = 0.05;
 // More than this share: the data is what the run was trained on, under another name or in another form.
 constexpr double kOwnShare = 0.5;
 
@@ -216,15 +214,22 @@ void ScoredRun::choose_parts(const Config& given) {
             config_.data, config_.split, called_, of_run.text_column, config_.text_column,
             called_ == kThisRun ? "leave --text-column out, or " : ""));
     const double too_many =
-        untrained_ || is_own_test_file || is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
+        untrained_ || is_own_test_file || is_runs_own_split(config_, of_run) ? kOwnShare : kManyTrained;
+    // A share of a training file whose test rows were elsewhere: all of the file trained the run.
+    const bool asks_for_share = config_.split == "test" && ReadOptions(given).test_share_given,
+               all_trained = asks_for_share && dataset_.train().rows() + dataset_.test().rows() ==
+                                                   checkpoint_.state().train_rows;
+    if (all_trained)
+        choose_option<std::string>(config_, "split", &Config::split, "test", "test_share is given");
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
-        context_.warning(fmt::format(
-            "{}: {} of {} scored texts trained {}; their scores say little about new texts{}", scored_data(),
-            with_commas(trained_rows_), with_commas(num_rows()), called_,
-            config_.split == "validation" ? ": give rows that did not train it"
-            : config_.split != "all" && ReadOptions(given).test_share_given && scored_data() == config_.data
-                ? ": leave --test-share out to score those that it held out"
-                : ""));
+        context_.warning(
+            fmt::format("{}: {} of {} scored texts trained {}; their scores say little about new texts{}",
+                        scored_data(), with_commas(trained_rows_), with_commas(num_rows()), called_,
+                        config_.split == "validation" ? ": give rows that did not train it"
+                        : all_trained ? ", and so did the other rows: give rows that did not train it"
+                        : asks_for_share && scored_data() == config_.data
+                            ? ": leave --test-share out to score those that it held out"
+                            : ""));
 }
 
 void ScoredRun::match(const std::string& run) {

@@ -14,6 +14,8 @@
 namespace elmo {
 
 inline constexpr const char* kTrainedTextsFile = "trained_texts.safetensors";
+// Of texts that are scored: more than this share trained the run are more than happen to occur twice.
+inline constexpr double kManyTrained = 0.05;
 
 class TrainedTexts {
   public:

@@ -52,6 +52,29 @@ std::string conversion(const fs::path& file, std::string_view read) {
                        modules, expression, name_in_command(file.stem().string(), "FILE"));
 }
 
+// Whether Hugging Face's library wrote the file, or what it says of a data set, with classes: these are
+// numbers whose names stand in its notes only.
+bool has_classes(const fs::path& file) {
+    constexpr std::streamoff kLooked = 256 << 10;  // at the beginning, and at the end, where Parquet has them
+    std::ifstream in(file, std::ios::binary | std::ios::ate);
+    const std::streamoff size = in.tellg();
+    for (const std::streamoff at : {std::streamoff(0), std::max<std::streamoff>(size - kLooked, 0)}) {
+        std::string part(static_cast<std::size_t>(std::clamp<std::streamoff>(size, 0, kLooked)), '\0');
+        in.seekg(at);
+        in.read(part.data(), static_cast<std::streamsize>(part.size()));
+        if (in && part.find("ClassLabel") != part.npos) return true;
+    }
+    return false;
+}
+
+// The command that keeps the names of classes.
+std::string conversion_by_elmo(const std::string& data) {
+    return fmt::format(
+        "python3 -c \"import elmo; elmo.convert('{}', out='data')\" and name the folder data (its "
+        "classes have names, which the Python package keeps)",
+        data);
+}
+
 [[noreturn]] void refuse(const fs::path& file, std::string_view name, const std::string& advice) {
     throw DataError(fmt::format("{}: expected text (CSV, TSV, JSON lines, ...), found {}; {}", file.string(),
                                 name, advice));
@@ -109,7 +132,10 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool pac
             continue;
         refuse(file, kind.name,
                kind.read.empty() ? "export it as CSV or JSON lines"
-                                 : save + "convert it: " + conversion(name, kind.read));
+                                 : save + "convert it: " +
+                                       (named && has_classes(file)
+                                            ? conversion_by_elmo(name_in_command(name.string(), "FILE"))
+                                            : conversion(name, kind.read)));
     }
     if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
         refuse(file.string() + ":1", "UTF-16",
@@ -172,19 +198,27 @@ void refuse_foreign_folder(const fs::path& folder) {
             fmt::format("{0}: expected a data set, found the folder of a run; name the file or folder of the "
                         "texts and labels (a training that starts from a run: DATA --init {0})",
                         name));
-    if (is_there("dataset_dict.json"))
+    const bool splits = is_there("dataset_dict.json");
+    if (splits || (is_there("dataset_info.json") && is_there("state.json"))) {
+        bool classes = has_classes(folder / "dataset_info.json");
+        std::error_code error;
+        for (const auto& split : fs::directory_iterator(folder, error))
+            classes = classes || (splits && has_classes(split.path() / "dataset_info.json"));
+        const std::string command =
+            classes ? conversion_by_elmo(in_command)
+            : splits
+                ? fmt::format(
+                      "python3 -c \"import datasets; [d.to_json('data/' + s + '.jsonl') for s, d in "
+                      "datasets.load_from_disk('{}').items()]\" and name the folder data",
+                      in_command)
+                : fmt::format(
+                      "python3 -c \"import datasets; datasets.load_from_disk('{}').to_json('data.jsonl')\"",
+                      in_command);
         throw DataError(
-            fmt::format("{0}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "
-                        "convert it: python3 "
-                        "-c \"import datasets; [d.to_json('data/' + s + '.jsonl') for s, d in "
-                        "datasets.load_from_disk('{1}').items()]\" and name the folder data",
-                        name, in_command));
-    if (is_there("dataset_info.json") && is_there("state.json"))
-        throw DataError(
-            fmt::format("{0}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "
-                        "convert it: python3 "
-                        "-c \"import datasets; datasets.load_from_disk('{1}').to_json('data.jsonl')\"",
-                        name, in_command));
+            fmt::format("{}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "
+                        "convert it: {}",
+                        name, command));
+    }
     for (const char* kind : {"parquet", "arrow"})
         if (has_ending(folder, fmt::format(".{}", kind)))
             throw DataError(

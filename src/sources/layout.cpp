@@ -490,10 +490,12 @@ void refuse_other_format(const fs::path& validation, DataFormat format, bool of_
 // ConfigError for columns that the call names and that the format cannot have.
 void refuse_columns(const ReadOptions& reading, const Layout& layout) {
     const auto refuse = [&](const char* key, const char* what) {
-        throw ConfigError(
-            fmt::format("{}: {} was found to be of the format {}, which has no {}; leave {} out, or "
-                        "give --format if it is another",
-                        key, layout.data_name, name_of(layout.format), what, flag_of(key)));
+        throw ConfigError(fmt::format("{}: {} {} the format {}, which has no {}; leave {} out, or {}", key,
+                                      layout.data_name,
+                                      reading.format == "auto" ? "was found to be of" : "is read in",
+                                      name_of(layout.format), what, flag_of(key),
+                                      reading.format == "auto" ? "give --format if it is another"
+                                                               : "--format, so that the format is found"));
     };
     const bool json = layout.format == DataFormat::kJsonl || layout.format == DataFormat::kJsonFolder;
     if (is_table(layout.format)) return;

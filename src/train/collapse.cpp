@@ -19,6 +19,9 @@ constexpr double kSameShare = 0.99;  // of the rows have one best label
 constexpr double kRightAnyway =
     90;  // percent: if one label is nearly always right, always answering it is not an error
 constexpr double kNoBetter = 0.5;  // percent
+// The best label of all texts may be a usual one, as of labels inside each other. It is an answer where its
+// scores tell the texts that have it from the others: the share of pairs of both that they order right.
+constexpr double kTells = 0.6;
 
 constexpr double kFarAbove = 4;    // times the smallest median of losses
 constexpr double kMostLost = 0.5;  // of the blind loss
@@ -76,21 +79,39 @@ std::optional<std::string> judge_vectors(std::span<const float> x, std::int64_t 
     return fmt::format("the vectors of {} different texts are the same (mean cosine {:.5f})", rows, cosine);
 }
 
-std::optional<std::string> TopLabels::judge(double precision_at_1) const {
-    std::int64_t rows = 0, most = 0;
-    for (const auto& [label, count] : counts_) {
-        rows += count;
-        most = std::max(most, count);
+double ordered_share(std::vector<std::pair<float, bool>> scores) {
+    std::ranges::sort(scores);
+    // Pairs of a text with the label and one without it below: those of equal scores count half.
+    double pairs = 0, without = 0, with = 0;
+    for (std::size_t begin = 0, end = 0; begin < scores.size(); begin = end) {
+        double with_here = 0;
+        for (end = begin; end < scores.size() && scores[end].first == scores[begin].first; ++end)
+            with_here += scores[end].second;
+        const double without_here = static_cast<double>(end - begin) - with_here;
+        pairs += with_here * (without + 0.5 * without_here);
+        with += with_here;
+        without += without_here;
     }
-    const double of_most_frequent =
-        100 * static_cast<double>(frequent_right_) / static_cast<double>(std::max<std::int64_t>(rows, 1));
-    if (rows < kFewestRows || static_cast<double>(most) < kSameShare * static_cast<double>(rows) ||
-        of_most_frequent > kRightAnyway || precision_at_1 > of_most_frequent + kNoBetter)
+    return with > 0 && without > 0 ? pairs / (with * without) : 0.5;
+}
+
+std::optional<std::string> TopLabels::judge(double precision_at_1) const {
+    std::int64_t rows = 0;
+    const Scores* most = nullptr;
+    for (const auto& [label, scores] : scores_) {
+        rows += std::ssize(scores);
+        if (most == nullptr || scores.size() > most->size()) most = &scores;
+    }
+    if (rows < kFewestRows) return std::nullopt;
+    const double of_most_frequent = 100 * static_cast<double>(frequent_right_) / static_cast<double>(rows),
+                 same = static_cast<double>(most->size()) / static_cast<double>(rows);
+    if (same < kSameShare || of_most_frequent > kRightAnyway ||
+        precision_at_1 > of_most_frequent + kNoBetter || ordered_share(*most) > kTells)
         return std::nullopt;
     return fmt::format(
         "{:.1f} % of the validation texts have the same best label, and P@1 is {:.2f}, where always "
         "answering the most frequent label gives {:.2f}",
-        100 * static_cast<double>(most) / static_cast<double>(rows), precision_at_1, of_most_frequent);
+        100 * same, precision_at_1, of_most_frequent);
 }
 
 double blind_loss(std::span<const std::int64_t> counts, std::int64_t rows, std::span<const float> weights) {

@@ -3,11 +3,13 @@
 // weights and on what a checkpoint holds, so a resumed run comes to the same ones.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backend/ops/embedding.h"
@@ -38,21 +40,27 @@ double mean_cosine(std::span<const float> x, std::int64_t rows);
 // What is wrong with the vectors of different texts, or nothing. Fewer than eight are not judged.
 std::optional<std::string> judge_vectors(std::span<const float> x, std::int64_t rows);
 
+// Of texts with scores of one label, and whether they have it: the share of pairs of one that has it and one
+// that has not in which the former has the higher score. A half where there are no such pairs.
+double ordered_share(std::vector<std::pair<float, bool>> scores);
+
 // The best labels of the rows of a validation.
 class TopLabels {
   public:
-    // Of a row, and whether the most frequent label of training is right for it.
-    void add(std::int64_t best, bool frequent_is_right) {
-        ++counts_[best];
+    // Of a row: its best label, that one's score, and whether it and the most frequent label of training are
+    // right.
+    void add(std::int64_t best, float score, bool is_right, bool frequent_is_right) {
+        scores_[best].emplace_back(std::isnan(score) ? 0 : score, is_right);
         frequent_right_ += frequent_is_right ? 1 : 0;
     }
-    // What is wrong when nearly every row has the same best label and P@1 (percent) is no better than that of
-    // always answering the most frequent label, or nothing.
+    // What is wrong when nearly every row has the same best label, P@1 (percent) is no better than that of
+    // always answering the most frequent label, and scores do not tell which rows have it; or nothing.
     std::optional<std::string> judge(double precision_at_1) const;
 
   private:
+    using Scores = std::vector<std::pair<float, bool>>;
     std::int64_t frequent_right_ = 0;
-    std::unordered_map<std::int64_t, std::int64_t> counts_;
+    std::unordered_map<std::int64_t, Scores> scores_;
 };
 
 // The loss of a text by a model that knows only how frequent the labels are, which is the best that is left

@@ -244,13 +244,12 @@ void Trainer::log_step(double loss, std::int64_t texts) {
     logged_texts_ = logged_tokens_ = 0;
 }
 
-// Rows that validate are chosen by their place, so that with other rows before them others do.
+// Which rows validate depends on their places, so rows of the earlier run may.
 void Trainer::warn_of_validation(const TrainedTexts& of_init) const {
     if (!data_.has_validation()) return;
-    constexpr double kTooMany = 0.05;  // more than texts that happen to occur twice
     const std::vector<std::int64_t>& rows = data_.validation().rows();
     const std::int64_t trained = of_init.count(data_.validation_split().tokens, rows);
-    if (static_cast<double>(trained) > kTooMany * static_cast<double>(rows.size()))
+    if (static_cast<double>(trained) > kManyTrained * static_cast<double>(rows.size()))
         context_.warning(fmt::format(
             "{} of {} validation texts trained {}: their scores are too high, and choose best/; {}",
             with_commas(trained), with_commas(std::ssize(rows)), config_.init,
@@ -281,9 +280,12 @@ double Trainer::validate() {
               [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
                   if (!scorer) return;
                   scorer->add(ranked, split.labels.row(row));
-                  if (!ranked.empty())
-                      top.add(ranked.front().label,
-                              std::ranges::binary_search(split.labels.row(row), frequent));
+                  if (ranked.empty()) return;
+                  const auto has = [&](std::uint32_t label) {
+                      return std::ranges::binary_search(split.labels.row(row), label);
+                  };
+                  const ScoredLabel& best = ranked.front();
+                  top.add(best.label, best.score, has(static_cast<std::uint32_t>(best.label)), has(frequent));
               });
     const Evaluation scores = scorer ? scorer->result() : Evaluation();
     double score = scorer ? scores.get(config_.select) : 0;
@@ -488,8 +490,10 @@ TrainResult Trainer::summary(bool interrupted) const {
     result.interrupted = interrupted;
     result.train_seconds = seconds_;
     result.texts_per_second = seconds_ > 0 ? static_cast<double>(texts_) / seconds_ : 0;
-    result.last_loss = state_.last_loss;
-    result.last_loss_per_label = state_.last_loss / static_cast<double>(state_.labels);
+    if (state_.last_loss != 0) {
+        result.last_loss = state_.last_loss;
+        result.last_loss_per_label = state_.last_loss / static_cast<double>(state_.labels);
+    }
     result.select = state_.best_step > 0 ? config_.select : "last";
     result.best_score = std::max(state_.best_score, 0.0);
     result.best_step = state_.best_step > 0 ? state_.best_step : state_.step;

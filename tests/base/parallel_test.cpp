@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -88,6 +90,24 @@ TEST(ThreadPool, TwoThreadsShareAPool) {
     other.join();
     EXPECT_EQ(sum, 2 * 200 * 7);
     EXPECT_TRUE(index_is_known);
+}
+
+// It would wait for the threads of its parent, which it does not have. (The thread sanitizer knows no threads
+// after a fork, so the name keeps it out there.)
+TEST(ThreadPool, AForkedProcessMakesThreadsOfItsOwnSlow) {
+    ThreadPool pool(3);
+    const auto sum_of = [&] {
+        std::atomic<int> sum{0};
+        pool.parallel_for(100, [&](std::int64_t i) { sum += static_cast<int>(i); });
+        return sum.load();
+    };
+    EXPECT_EQ(sum_of(), 4950);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(sum_of() == 4950 && sum_of() == 4950 ? 0 : 1);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT_EQ(sum_of(), 4950);
 }
 
 // Threads that sleep are woken by whoever starts a loop: the program, or a library opened at run time.

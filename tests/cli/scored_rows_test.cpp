@@ -144,6 +144,34 @@ TEST_F(ScoredRowsOf, ValidationRowsOfTwoRunsAreToldApart) {
               30);
 }
 
+// Of a training file whose test rows were elsewhere, a share trained the run as the rest did.
+TEST_F(ScoredRowsOf, AShareOfAFileThatTrainedAsAWhole) {
+    folder_.write("d_train.csv", rows_of(0, 400, false));
+    folder_.write("d_test.csv", rows_of(400, 430, false));
+    const std::string run = trained("run", {folder_.text("d_train.csv")});
+    const std::string copy = folder_.write("copy.csv", rows_of(0, 400, false));
+    const Outcome scored = run_elmo({"eval", run, copy, "--test-share", "0.1"});
+    expect_success(scored);
+    EXPECT_TRUE(contains(scored.out, "test_share is given")) << scored.out;
+    EXPECT_TRUE(contains(scored.err, "and so did the other rows")) << scored.err;
+}
+
+// What a linear model does not have, a recipe of its run does not set, and a format that was given was not
+// found.
+TEST_F(ScoredRowsOf, LinearRunsHaveNoLossAndNoIdleOptions) {
+    const std::string data = folder_.write("d.csv", rows_of(0, 60, false));
+    const Outcome linear = run_elmo({"train", data, "--out", folder_.text("linear"), "--json"});
+    expect_success(linear);
+    EXPECT_TRUE(Json::parse(linear.out)["last_loss"].is_null());
+    const Outcome again = run_elmo(
+        {"train", "--recipe", folder_.text("linear/best/recipe.toml"), "--out", folder_.text("again")});
+    expect_success(again);
+    EXPECT_FALSE(contains(again.err, "has no effect")) << again.err;
+    expect_failure(run_elmo({"train", data, "--format", "fasttext", "--text-column", "text", "--out",
+                             folder_.text("no")}),
+                   2, {"is read in the format fasttext", "leave --text-column out, or --format"});
+}
+
 // They are no rows from memory, which nothing leads to.
 TEST_F(ScoredRowsOf, FilesMayBeCalledAsTemporaryFoldersBegin) {
     const std::string data = folder_.write("elmo-rows-a.csv", rows_of(0, 90, false));

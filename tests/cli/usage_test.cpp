@@ -88,6 +88,10 @@ TEST(Usage, NamesOfOtherProgramsLeadToOurs) {
         {{"predict", "r", "--top-k", "3"}, "(did you mean '--top'?)"},
         {{"eval", "r", "--top-k", "3"}, "(did you mean '--k'?)"},
         {{"plan", "--num-labels", "3"}, "(did you mean '--labels'?)"},
+        {{"eval", "r", "d", "--out_path", "p.txt"}, "(did you mean '--save-predictions'?)"},
+        {{"eval", "-p", "p.txt"}, "(did you mean '--predictions'?)"},
+        {{"eval", "-y", "y.npz"}, "(did you mean '--data' or '--label-column'?)"},
+        {{"eval", "r", "d", "-b", "10"}, ": the linear model chooses its label trees and beam by the data"},
     };
     for (const auto& [words, message] : cases) expect_failure(run_elmo(words), 2, {message});
     // One that this verb does not have is not suggested.

@@ -457,7 +457,7 @@ TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
     for (const char* verb : {"predict", "eval"}) {
         expect_failure(run_elmo(Words{verb, out, "--label-thresholds"} + raw, "x\n"), 2,
                        {"label_thresholds: thresholds per label are of calibrated probabilities, found "
-                        "--probabilities raw; leave it out, or give --threshold"});
+                        "--probabilities raw; leave one of the two out"});
         expect_failure(run_elmo(Words{verb, out, "--threshold", "-1"} + raw, "x\n"), 2,
                        {"threshold: -1 is the best one of calibrated probabilities, found --probabilities "
                         "raw; leave it out, or give another threshold"});

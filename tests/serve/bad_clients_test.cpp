@@ -1,4 +1,8 @@
 // Clients that are wrong, slow, gone or too many: each gets one clear answer, and the server goes on.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "serve/served.h"
 
 namespace elmo {
@@ -205,7 +209,7 @@ TEST_F(BadClients, RequestsMayFollowEachOtherAtOnce) {
 }
 
 TEST_F(BadClients, SilentConnectionsMakeRoomForOthers) {
-    options.connections = 8;
+    options.connections = 50;
     start();
     std::vector<Client> silent;
     for (int i = 0; i < 200; ++i) silent.push_back(client());
@@ -213,7 +217,28 @@ TEST_F(BadClients, SilentConnectionsMakeRoomForOthers) {
     const std::string metrics = client().get("/metrics").body;
     const std::size_t at = metrics.find("\nelmo_connections ");
     ASSERT_NE(at, std::string::npos);
-    EXPECT_LE(std::stoi(metrics.substr(at + 18)), 8);
+    EXPECT_LE(std::stoi(metrics.substr(at + 18)), 50);
+}
+
+// Each waits for its turn: none is closed before its request had time to come.
+TEST_F(BadClients, MoreClientsThanConnectionsAreAllAnswered) {
+    options.connections = 4;
+    start();
+    std::atomic<int> answered = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 16; ++i)
+        threads.emplace_back([&] {
+            for (int j = 0; j < 40; ++j) {
+                const auto begin = std::chrono::steady_clock::now();
+                Client one = client();
+                one.send("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\n");
+                one.send(R"({"text":"a"})");
+                const bool late = std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(400);
+                answered += one.receive().status == 200 || late;  // a machine may stand still
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(answered, 16 * 40);
 }
 
 TEST_F(BadClients, AFullQueueAndALateRequestAreSaid) {

@@ -39,10 +39,12 @@ TEST(Collapse, AProbeHoldsDifferentTextsOnly) {
     EXPECT_EQ(choose_probe(tokens, offsets, 1).size(), 1);
 }
 
-// 200 rows whose best label is one of `labels`; the most frequent label is right for `right` of them.
+// Rows whose best label is one of `labels`; the first `right` of them have it, and the most frequent label of
+// training. Their scores tell nothing.
 TopLabels rows_with(int rows, int labels, int right) {
     TopLabels top;
-    for (int row = 0; row < rows; ++row) top.add(row % labels, row < right);
+    for (int row = 0; row < rows; ++row)
+        top.add(row % labels, static_cast<float>(row % 2), row < right, row < right);
     return top;
 }
 
@@ -52,6 +54,18 @@ TEST(Collapse, RankingsThatAreAllTheSame) {
     EXPECT_FALSE(rows_with(200, 1, 190).judge(95)) << "one label is nearly always right";
     EXPECT_FALSE(rows_with(200, 7, 24).judge(12)) << "different labels";
     EXPECT_FALSE(rows_with(20, 1, 2).judge(10)) << "too few to judge";
+}
+
+// One label, or one that all others are inside: it is the best one of every text of a good run too.
+TEST(Collapse, OneBestLabelWhoseScoresTellTheTextsApart) {
+    TopLabels top;
+    for (int row = 0; row < 300; ++row) top.add(7, row % 3 == 0 ? 2 : -2, row % 3 == 0, row % 3 == 0);
+    EXPECT_FALSE(top.judge(33.3));
+    EXPECT_EQ(ordered_share({{1, true}, {0, false}, {2, true}}), 1);
+    EXPECT_EQ(ordered_share({{1, true}, {1, false}, {1, true}}), 0.5);
+    EXPECT_EQ(ordered_share({{0, true}, {1, false}}), 0);
+    EXPECT_EQ(ordered_share({{0, true}, {1, false}, {2, true}, {1, true}}), (0 + 1 + 0.5) / 3);
+    EXPECT_EQ(ordered_share({{0, true}, {1, true}}), 0.5);
 }
 
 TEST(Collapse, ALossThatHasLeftItsCourse) {

@@ -176,7 +176,7 @@ void CpuBackend::update_tensor(const AdamWUpdate& op) {
         for (std::int64_t row = begin; row < end; ++row) {
             if (op.in_bytes()) {
                 noise_row(op.bytes_key(), op.first_row + row, cols, noise_m);
-                for (std::int64_t c = 0; c < cols; ++c) noise_m[c] += noise_shift(op.t);
+                for (std::int64_t i = 0; i < cols; ++i) noise_m[i] += noise_shift(op.t);
             } else if (bf16) {
                 noise_row(op.key, op.first_row + row, cols, noise_m);
                 noise_row(second, op.first_row + row, cols, noise_v);

@@ -65,7 +65,7 @@ LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& st
         if (config.probabilities == "raw")
             throw ConfigError(
                 "label_thresholds: thresholds per label are of calibrated probabilities, found "
-                "--probabilities raw; leave it out, or give --threshold");
+                "--probabilities raw; leave one of the two out");
         if (!stored || !stored->label_thresholds)
             throw ConfigError("label_thresholds: the run has none; " +
                               calibrate_first(config, " --label-thresholds"));
@@ -120,7 +120,9 @@ std::optional<Threshold> scoring_threshold(const Context& context, const Config&
     if (has_threshold(config) && config.threshold != -1)
         return Threshold{config.threshold, platt, source_of_threshold(config, kind)};
     if (config.threshold == 0 && !stored) {
-        refuse_without_threshold(config, "give --threshold, or " + calibrate_first(config));
+        refuse_without_threshold(
+            config, "give --threshold" +
+                        (config.probabilities == "raw" ? std::string() : ", or " + calibrate_first(config)));
         return std::nullopt;
     }
     Config calibrated = config;

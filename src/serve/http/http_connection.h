@@ -43,11 +43,16 @@ class ConnectionHost {
     }
     void give_bytes(std::int64_t bytes) { body_bytes_ -= bytes; }
 
-    // The connections that wait for a request, the longest waiting in front.
-    using Place = std::list<std::weak_ptr<HttpConnection>>::iterator;
-    Place begin_idle(const std::shared_ptr<HttpConnection>& connection) {
+    // The connections that wait for a request, the longest waiting in front; new ones wait for their first.
+    struct Waiting {
+        std::weak_ptr<HttpConnection> connection;
+        bool is_new = false;
+        std::chrono::steady_clock::time_point since;
+    };
+    using Place = std::list<Waiting>::iterator;
+    Place begin_idle(const std::shared_ptr<HttpConnection>& connection, bool is_new) {
         const std::lock_guard lock(mutex_);
-        return idle_.insert(idle_.end(), connection);
+        return idle_.insert(idle_.end(), {connection, is_new, std::chrono::steady_clock::now()});
     }
     void end_idle(Place place) {
         const std::lock_guard lock(mutex_);
@@ -65,7 +70,7 @@ class ConnectionHost {
     std::atomic<std::int64_t> body_bytes_{0};
     std::atomic<bool> stopping_{false}, crowded_{false};
     std::mutex mutex_;  // of idle_
-    std::list<std::weak_ptr<HttpConnection>> idle_;
+    std::list<Waiting> idle_;
 };
 
 // One client. Its functions run on its strand, one at a time.
@@ -95,9 +100,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     void wait() {
         release();
         if (buffer_.size() > 0) return read();  // sent together with the last one
-        if ((host_->stopping() || host_->crowded()) && nothing_came()) return close();
+        if ((host_->stopping() || (host_->crowded() && !is_new_)) && nothing_came()) return close();
         phase_ = Phase::kIdle;
-        place_ = host_->begin_idle(shared_from_this());
+        place_ = host_->begin_idle(shared_from_this(), is_new_);
         arm(host_->settings.idle);
         socket_.async_read_some(buffer_.prepare(kReadBytes), on([this](Failure error, std::size_t bytes) {
                                     host_->end_idle(place_);
@@ -172,6 +177,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     // threads.
     void read() {
         phase_ = Phase::kReading;
+        is_new_ = false;
         arm(host_->settings.read);
         parser_.emplace();
         parser_->header_limit(kHeaderBytes);
@@ -343,6 +349,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     std::optional<Clock::time_point> deadline_;  // of the phase
     bool timer_runs_ = false;
     unsigned version_ = 11;
+    bool is_new_ = true;  // nothing of its first request has come
     bool keep_alive_ = false, head_ = false, late_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
@@ -15,7 +16,11 @@
 namespace elmo {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::chrono::milliseconds kNoDescriptors{100};  // before the next try to accept
+// How long the first request of a client may be on its way before the client has to make room for another.
+constexpr std::chrono::milliseconds kFirstRequest{500};
 
 tcp::endpoint endpoint_of(const HttpSettings& settings) {
     if (settings.port < 0 || settings.port > 65535)
@@ -36,7 +41,9 @@ tcp::endpoint endpoint_of(const HttpSettings& settings) {
 class HttpServer::Core : public ConnectionHost, public std::enable_shared_from_this<Core> {
   public:
     Core(const HttpSettings& given, HttpHandlers given_handlers)
-        : ConnectionHost(given, std::move(given_handlers)), acceptor_(asio::make_strand(context)) {
+        : ConnectionHost(given, std::move(given_handlers)),
+          acceptor_(asio::make_strand(context)),
+          room_(acceptor_.get_executor()) {
         const tcp::endpoint endpoint = endpoint_of(settings);
         try {
             acceptor_.open(endpoint.protocol());
@@ -74,9 +81,12 @@ class HttpServer::Core : public ConnectionHost, public std::enable_shared_from_t
         if (crowded_.exchange(false))
             asio::post(acceptor_.get_executor(), [self = shared_from_this()] { self->wait_for_client(); });
     }
-    void close_idle(bool all);
+    void make_room();
+    void close_idle();
+    static void end_waiting(std::shared_ptr<HttpConnection> connection);
 
     tcp::acceptor acceptor_;
+    asio::steady_timer room_;
     int port_ = 0;
     std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
     std::vector<std::thread> threads_;
@@ -95,7 +105,7 @@ void HttpServer::Core::wait_for_client() {
         if (error || self->stopping_) return;
         if (self->count_ < self->settings.connections) return self->accept();
         self->crowded_ = true;  // the next connection that ends makes room
-        self->close_idle(false);
+        self->make_room();
         if (self->count_ < self->settings.connections) self->resume();  // one has ended meanwhile
     });
 }
@@ -116,17 +126,36 @@ void HttpServer::Core::accept() {
     });
 }
 
-// The longest waiting connection, or all that wait.
-void HttpServer::Core::close_idle(bool all) {
-    const std::lock_guard lock(mutex_);
-    for (const auto& waiting : idle_) {
-        auto connection = waiting.lock();
-        if (!connection) continue;
-        const auto executor = connection->executor();
-        // Moved, as the last one who holds a connection ends it, which needs the lock.
-        asio::post(executor, [held = std::move(connection)] { held->close_if_idle(); });
-        if (!all) return;
+// While a client waits to be accepted: ends the longest waiting of the connections that have been answered,
+// or, where there are none, of those whose first request should have come; then looks again.
+void HttpServer::Core::make_room() {
+    if (!crowded_ || stopping_) return;
+    std::shared_ptr<HttpConnection> ended;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto long_enough = Clock::now() - kFirstRequest;
+        auto found = std::ranges::find_if(idle_, [](const Waiting& one) { return !one.is_new; });
+        if (found == idle_.end())
+            found = std::ranges::find_if(idle_, [&](const Waiting& one) { return one.since <= long_enough; });
+        if (found != idle_.end()) ended = found->connection.lock();
     }
+    if (ended) end_waiting(std::move(ended));
+    room_.expires_after(kFirstRequest / 10);
+    room_.async_wait([self = shared_from_this()](Failure error) {
+        if (!error) self->make_room();
+    });
+}
+
+void HttpServer::Core::close_idle() {
+    const std::lock_guard lock(mutex_);
+    for (const Waiting& waiting : idle_)
+        if (auto connection = waiting.connection.lock()) end_waiting(std::move(connection));
+}
+
+// Moved, as the last one who holds a connection ends it, which needs the lock.
+void HttpServer::Core::end_waiting(std::shared_ptr<HttpConnection> connection) {
+    const auto executor = connection->executor();
+    asio::post(executor, [held = std::move(connection)] { held->close_if_idle(); });
 }
 
 void HttpServer::Core::stop() {
@@ -135,7 +164,8 @@ void HttpServer::Core::stop() {
         self->stopping_ = true;
         Failure ignored;
         self->acceptor_.close(ignored);
-        self->close_idle(true);
+        self->room_.cancel();
+        self->close_idle();
         const std::lock_guard lock(self->mutex_);
         self->gone_.notify_all();
     });

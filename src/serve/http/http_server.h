@@ -2,8 +2,8 @@
 //
 // Boost.Beast reads and writes, without a thread per connection: a client that sends nothing, or slowly,
 // costs a socket and a few kilobytes. Beyond the limit of connections, new ones wait in the kernel;
-// connections that wait for a next request are closed to make room for them. No type of Beast leaves
-// http_server.cpp.
+// connections that wait for a next request are closed to make room for them, and those that have sent nothing
+// for half a second. No type of Beast leaves http_server.cpp.
 #pragma once
 
 #include <chrono>
