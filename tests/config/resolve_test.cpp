@@ -59,21 +59,24 @@ TEST(RunRecipe, KeepsTheOriginalOfACopiedPath) {
 // Their copies have other folders in each call.
 TEST(RunRecipe, KnowsValidationRowsFromMemoryByTheirHash) {
     Config config;
-    set_copied(config, "validation", "/tmp/elmo-rows-a1b2c3/train.jsonl", "elmo-rows-0123/train.jsonl");
+    set_copied(config, "validation", "/tmp/elmo-rows-a1b2c3/train.jsonl",
+               "elmo-rows-0123456789abcdef/train.jsonl");
     const Config run = parse_run_recipe(to_recipe(config), "recipe.toml");
     Config again;
-    set_copied(again, "validation", "/tmp/elmo-rows-d4e5f6/train.jsonl", "elmo-rows-0123/train.jsonl");
+    set_copied(again, "validation", "/tmp/elmo-rows-d4e5f6/train.jsonl",
+               "elmo-rows-0123456789abcdef/train.jsonl");
     EXPECT_EQ(with_stored_run(run, again).validation, "/tmp/elmo-rows-d4e5f6/train.jsonl");
-    set_copied(again, "validation", "/tmp/elmo-rows-d4e5f6/train.jsonl", "elmo-rows-4567/train.jsonl");
+    set_copied(again, "validation", "/tmp/elmo-rows-d4e5f6/train.jsonl",
+               "elmo-rows-fedcba9876543210/train.jsonl");
     try {
         with_stored_run(run, again);
         FAIL();
     } catch (const ConfigError& error) {
-        EXPECT_STREQ(
-            error.what(),
-            "resume: the run has validation = elmo-rows-0123/train.jsonl, found others: "
-            "elmo-rows-4567/train.jsonl; a continued run keeps its recipe: give the same rows again, or "
-            "start a new run");
+        EXPECT_STREQ(error.what(),
+                     "resume: the run has validation = elmo-rows-0123456789abcdef/train.jsonl, found others: "
+                     "elmo-rows-fedcba9876543210/train.jsonl; a continued run keeps its recipe: give the "
+                     "same rows again, or "
+                     "start a new run");
     }
 }
 
