@@ -340,7 +340,7 @@ def test_thresholds_of_calibrated_probabilities(texts, labels, tmp_path):
             run.calibrate(validation=rows(100, seed=5), label_thresholds=True)
         for call in (lambda: run.predict(texts, label_thresholds=True, **raw), lambda: run.evaluate(label_thresholds=True, **raw)):
             assert said(call) == ("label_thresholds: thresholds per label are of calibrated probabilities, found "
-                                  "probabilities='raw'; leave it out, or give threshold")
+                                  "probabilities='raw'; leave one of the two out")
         assert said(lambda: run.predict(texts, threshold=-1, **raw)) == (
             "threshold: -1 is the best one of calibrated probabilities, found probabilities='raw'; leave it out, or give "
             "another threshold")

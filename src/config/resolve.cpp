@@ -89,6 +89,7 @@ bool rounds_weights(const Config& config) {
 }
 
 constexpr const char* kUsualNoise = "shared-steps";  // what auto is
+constexpr const char* kWithLinear = "encoder linear";
 
 // What makes the option's value do nothing; "" where it does something, or is the default.
 std::string unused_with(const Config& config, const OptionInfo& option) {
@@ -98,7 +99,7 @@ std::string unused_with(const Config& config, const OptionInfo& option) {
                    ? ""
                    : "data that elmo reads itself, whose test file stands beside it (train.csv and test.csv)";
     if (config.encoder == kLinearEncoder)
-        return is_step_option(option) && !has_linear(option) ? "encoder linear" : "";
+        return is_step_option(option) && !has_linear(option) ? kWithLinear : "";
     if (get_option(config, option.key) == option.default_value) return {};
     if (config.encoder == "bag" && (is("pooling") || (is("recompute") && config.recompute != "none")))
         return "encoder bag";
@@ -142,10 +143,11 @@ std::vector<UnusedOption> unused_options(const Config& config) {
     };
     std::vector<UnusedOption> unused;
     for (const OptionInfo& option : options()) {
+        if (!given(config, option.key)) continue;
+        std::string with = unused_with(config, option);
         // The recipe of a run has every option: what its encoder does not have, nobody asked for.
-        if (!given(config, option.key) || (is_of_recipe(option.key) && is_of_recipe("encoder"))) continue;
-        if (std::string with = unused_with(config, option); !with.empty())
-            unused.push_back({option.key, std::move(with)});
+        const bool asked = with != kWithLinear || !is_of_recipe(option.key) || !is_of_recipe("encoder");
+        if (!with.empty() && asked) unused.push_back({option.key, std::move(with)});
     }
     return unused;
 }
