@@ -73,8 +73,8 @@ Facts protocol_of(const Evaluation& e) {
         {"propensities",
          e.propensity_source.empty()
              ? "none: the data set has no training labels"
-             : fmt::format("A {}, B {} ({}), counts of the {} ({})", e.propensity_a, e.propensity_b,
-                           e.propensity_source, e.propensity_counts, counted(e.propensity_rows, "row"))});
+             : fmt::format("A {}, B {} ({}), N {}, counts of the {}", e.propensity_a, e.propensity_b,
+                           e.propensity_source, with_commas(e.propensity_rows), e.propensity_counts)});
     protocol.push_back({"filter", e.filter});
     protocol.push_back({"ties", e.ties});
     if (e.bootstrap > 0)

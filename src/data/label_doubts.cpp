@@ -437,10 +437,11 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
             "--text-column {0} --label-column {1}",
             quoted((*header)[0]), quoted((*header)[1])));
     if (tally.null_rows > 0)
-        doubts.push_back(
-            fmt::format("'{}' is a label of {} row{}: where it means that there is none, {}", tally.null_word,
-                        with_commas(tally.null_rows), tally.null_rows == 1 ? "" : "s",
-                        in_lists || layout.cells.allow_null ? "leave it out" : "give --allow-null-labels"));
+        doubts.push_back(fmt::format(
+            "'{}' is a label of {} row{}: where it means that there is none, {}", tally.null_word,
+            with_commas(tally.null_rows), tally.null_rows == 1 ? "" : "s",
+            in_lists || layout.cells.allow_null || !has_null_fields(layout) ? "leave it out"
+                                                                            : "give --allow-null-labels"));
     std::int64_t unlabelled = 0;
     for (std::int64_t row = 0; row < data.train().rows(); ++row)
         unlabelled += data.train().labels.row(row).empty() ? 1 : 0;

@@ -50,9 +50,8 @@ void say_detected(const Context& context, const Layout& layout) {
             begins_with_utf8(split->text))
             context.info(utf8_line(layout.shown(split->text)));
     for (const SplitFiles* split : {&layout.test, &layout.validation})
-        if (split->cells)
-            context.info(
-                detected_line(layout.shown(split->labels), {{"label_separator", split->cells->name()}}));
+        if (!split->detected.empty())
+            context.info(detected_line(layout.shown(split->labels), split->detected));
 }
 
 }  // namespace elmo

@@ -24,6 +24,7 @@
 #include "sources/tables/json_rows.h"
 #include "sources/tables/label_fields.h"
 #include "sources/tables/table_shape.h"
+#include "sources/unlabelled_test.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -595,7 +596,10 @@ Layout find_layout(const ReadOptions& reading) {
             layout.has_matrix() || layout.format == DataFormat::kRaw ? labels_beside(validation) : validation,
             {}};
     find_filters(reading, layout);
-    if (is_table(layout.format) || layout.format == DataFormat::kJsonl) settle_reading(reading, layout);
+    if (is_table(layout.format) || layout.format == DataFormat::kJsonl)
+        settle_reading(reading, layout);
+    else if (layout.format == DataFormat::kFastText)
+        leave_out_unlabelled_test(reading, layout);
     refuse_same_column(layout);
     refuse_columns_in_one_object(layout);
     note_unused_share(reading, layout);

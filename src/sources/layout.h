@@ -38,12 +38,19 @@ struct LabelCells {
     std::string name() const { return lists ? "list" : separator.empty() ? "none" : separator; }
 };
 
+// An option that nobody gave and that the first rows of the data answer.
+struct DetectedOption {
+    std::string key, value;
+    bool of_every_file = true;  // holds for other files of the same kind too: not what separates columns
+};
+
 struct SplitFiles {
     std::filesystem::path text;    // "" where the split has none
     std::filesystem::path labels;  // the same file as text where rows hold both
     std::filesystem::path filter;  // "" where there is none
     // Of its labels, where they are written otherwise than those of the training file.
     std::optional<LabelCells> cells = {};
+    std::vector<DetectedOption> detected = {};  // where they are otherwise than in the training file
 };
 
 // How a table is written.
@@ -54,12 +61,6 @@ struct TableWriting {
     bool latin1 = false;               // the bytes of its header too
     bool needs_header = false;         // columns were asked for by name
     std::vector<std::string> columns;  // the names of the columns where no header has them
-};
-
-// An option that nobody gave and that the first rows of the data answer.
-struct DetectedOption {
-    std::string key, value;
-    bool of_every_file = true;  // holds for other files of the same kind too: not what separates columns
 };
 
 // The share of a file's rows that are test rows, by a hash of their texts.

@@ -770,6 +770,10 @@ TEST_F(FirstUse, ATestFileWhoseRareLabelsAreNewIsScored) {
     const Outcome outcome = run_elmo({"eval", run(), tail, "--label-separator", ";"});
     expect_success(outcome);
     EXPECT_TRUE(contains(outcome.err, "6 of the data's 10 are not in the run")) << outcome.err;
+    EXPECT_TRUE(contains(outcome.out,
+                         "), N 181, counts of the training set, plain; of 6 labels that the run does not "
+                         "have, the scored data\n"))
+        << outcome.out;
     std::string other = "text,labels\n";
     for (int i = 0; i < 12; ++i)
         other += "a new " + text_of(i) + "," + (i < 5 ? kAnimals[i % 4] : "by " + std::to_string(i)) + "\n";

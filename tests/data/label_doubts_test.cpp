@@ -288,6 +288,17 @@ TEST_F(LabelDoubts, WordsForNull) {
               "'nan' is a label of 2 rows: where it means that there is none, give --allow-null-labels");
 }
 
+// The flag is for fields, not for items of lists.
+TEST_F(LabelDoubts, WordsForNullInListsBesideFields) {
+    write("a.jsonl", R"({"text": "one", "labels": ["number", "nan"]}
+{"text": "two", "labels": "css, number"}
+)");
+    Config options = config("a.jsonl");
+    options.test_share = 0;
+    EXPECT_EQ(label_doubts(Dataset::open_labels(quiet(), options), find_layout(options)),
+              Strings{"'nan' is a label of 1 row: where it means that there is none, leave it out"});
+}
+
 TEST_F(LabelDoubts, MostRowsWithoutLabels) {
     EXPECT_EQ(only({"a,b", "", "", "b", ""}),
               "3 of 5 rows have no labels: is --label-column the column of the labels?");

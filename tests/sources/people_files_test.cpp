@@ -743,7 +743,7 @@ TEST_F(PeopleFiles, ATestFileWithoutLabelsIsLeftOut) {
     write("d/train.csv", "text,labels\none,a\n");
     write("d/test.csv", "text,tags\ntwo,a\n");
     EXPECT_TRUE(contains(error("d/train.csv"), "test.csv:1: expected a header with the columns"));
-    EXPECT_TRUE(contains(error("d/train.csv"), "rename its columns"));
+    EXPECT_TRUE(contains(error("d/train.csv"), "rename its columns, or move it elsewhere"));
     EXPECT_FALSE(contains(error("d/train.csv"), "name the columns with")) << "which are those of both files";
     write("e/train.csv", "id,text,genre\n1,one,a\n");
     write("e/test.csv", "id,text,true_genre\n2,two,a\n");
@@ -751,6 +751,66 @@ TEST_F(PeopleFiles, ATestFileWithoutLabelsIsLeftOut) {
     write("f/train.jsonl", "{\"text\": \"one\", \"genre\": [\"a\"]}\n");
     write("f/test.jsonl", "{\"text\": \"two\", \"true_genre\": [\"a\"]}\n");
     EXPECT_TRUE(contains(error("f/train.jsonl", {{"label_column", "genre"}}), "true_genre"));
+}
+
+TEST_F(PeopleFiles, ATestFileWithNumberedRowsAndNoLabelsIsLeftOut) {
+    write("a/train.csv", "text,labels\none,\"a,b\"\ntwo,\"b,c\"\nthree,c\n");
+    write("a/test.csv", "ID,text\n4,four\n");
+    EXPECT_EQ(rows("a"), kRows);
+    write("b/train.jsonl", "{\"text\": \"one\", \"labels\": [\"a\", \"b\"]}\n");
+    write("b/test.jsonl", "{\"row_id\": 1, \"text\": \"four\"}\n");
+    EXPECT_EQ(rows("b"), (Strings{kRows[0]}));
+    write("c/train.tsv", "one\ta,b\ntwo\tb,c\nthree\tc\n");
+    write("c/test.tsv", "four\nfive\n");
+    EXPECT_EQ(rows("c"), kRows);
+    EXPECT_TRUE(contains(said("c").at(0), "c/test.tsv: it has no labels behind a tab, so it is left out"));
+    write("c/test.tsv", "four\nfive\ta\n");
+    EXPECT_TRUE(contains(error("c"), "test.tsv:1: ")) << "where a row has a tab, all are to have one";
+}
+
+// Its scores would be 0 whatever is answered.
+TEST_F(PeopleFiles, ATestFileNoRowOfWhichHasALabelIsLeftOut) {
+    const auto left_out = [&](const std::string& test, const std::string& data, const std::string& written) {
+        write(test, written);
+        return is_said(data, test + ": none of its rows has a label, so it is left out");
+    };
+    write("a/train.csv", "text,labels\none,\"a,b\"\ntwo,\"b,c\"\nthree,c\n");
+    EXPECT_TRUE(left_out("a/test.csv", "a", "text,labels\nfour,\nfive, \n"));
+    EXPECT_EQ(rows("a"), kRows);
+    EXPECT_TRUE(left_out("a/test.csv", "a", "text,labels\nfour,nan\nfive,NA\n"));
+    EXPECT_FALSE(left_out("a/test.csv", "a", "text,labels\nfour,\nfive,c\n"));
+    EXPECT_EQ(Dataset::open_labels(quiet(), options("a")).test().rows(), 2);
+    write("b/train.txt", "__label__a __label__b one\n__label__b __label__c two\n__label__c three\n");
+    EXPECT_TRUE(left_out("b/test.txt", "b", "four\nfive\n"));
+    EXPECT_EQ(rows("b"), kRows);
+    EXPECT_FALSE(left_out("b/test.txt", "b", "four\nfive __label__a\n"));
+    write("c/train.jsonl", "{\"text\": \"one\", \"labels\": [\"a\", \"b\"]}\n");
+    EXPECT_TRUE(left_out("c/test.jsonl", "c", "{\"text\": \"four\", \"labels\": []}\n"));
+    EXPECT_TRUE(left_out("c/test.jsonl", "c", "{\"text\": \"four\", \"labels\": null}\n"));
+    EXPECT_FALSE(left_out("c/test.jsonl", "c", "{\"text\": \"four\", \"labels\": [\"a\"]}\n"));
+    write("d/train.csv", "text,a,b\none,1,1\ntwo,0,1\nthree,1,0\n");
+    EXPECT_TRUE(left_out("d/test.csv", "d", "text,a,b\nfour,0,0\n"));
+    write("e/train.csv", "text,labels\none,\"['a', 'b']\"\ntwo,\"['b', 'c']\"\nthree,['c']\n");
+    EXPECT_TRUE(left_out("e/test.csv", "e", "text,labels\nfour,[]\n"));
+}
+
+// What is found in them holds for them alone.
+TEST_F(PeopleFiles, WhatSeparatesColumnsOfATestFileIsSaid) {
+    write("a/train.csv", "text,labels\none,a\ntwo,b\n");
+    write("a/test.csv", "text;labels\nthree;a\n");
+    const std::string line =
+        "a/test.csv: read with --delimiter ';', as its first rows show; give a flag to read it otherwise";
+    const Strings lines = said("a");
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_TRUE(lines[0].ends_with(line)) << lines[0];
+    const std::string other = write("v.csv", "text;labels\nthree;a\n").string();
+    EXPECT_TRUE(
+        contains(said("a/train.csv", {{"validation", other}}).at(1), "v.csv: read with --delimiter ';'"));
+    write("tabs.csv", "text\tlabels\none\ta,b\n");
+    EXPECT_TRUE(
+        contains(said("tabs.csv", {{"test_share", "0"}}).at(0), "tabs.csv: read with --delimiter tab"));
+    write("tabs.tsv", "text\tlabels\none\ta,b\n");
+    EXPECT_EQ(said("tabs.tsv", {{"test_share", "0"}}), Strings());
 }
 
 // A row without the key is one without labels then.
@@ -781,7 +841,7 @@ TEST_F(PeopleFiles, ATestFileThatLacksColumnsOfLabels) {
     EXPECT_TRUE(contains(
         lines[0], "x_test.csv: 2 of 3 labels have no column ('b', 'c'): its rows count as without them"))
         << lines[0];
-    write("x_test.csv", "text,c,b,a\nthree,0,0,0\n");
+    write("x_test.csv", "text,c,b,a\nthree,0,0,0\nfour,1,0,0\n");
     EXPECT_EQ(said("x_train.csv", {{"label_column", "*"}}), Strings());
 }
 

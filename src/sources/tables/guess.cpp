@@ -15,12 +15,12 @@
 #include "sources/tables/label_fields.h"
 #include "sources/tables/label_lists.h"
 #include "sources/tables/table_shape.h"
+#include "sources/unlabelled_test.h"
 
 namespace elmo {
 namespace {
 
 constexpr std::size_t kRows = 2000;
-constexpr std::size_t kBytes = std::size_t{4} << 20;
 
 // Names that columns of texts and of labels have, in lower case.
 constexpr std::string_view kTextNames[] = {"text",        "texts",    "sentence", "content",  "body",
@@ -122,8 +122,7 @@ struct FlagColumns {
             if (bool any = false; holds_flags(rows, i, any, writing) && !has(texts, names[i])) {
                 flags.push_back(names[i]);
                 set += any;
-            } else if (const std::string name = lower(trim(names[i]));
-                       !name.empty() && name != "id" && name != "index" && !name.starts_with("unnamed"))
+            } else if (!numbers_rows(names[i]))
                 others.push_back(names[i]);
         }
     }
@@ -206,29 +205,13 @@ bool settle_table_columns(const Layout& layout, Columns& columns) {
     return false;
 }
 
-// Up to kRows records of a file of JSON lines, as UTF-8: what is none is refused by the import.
-template <class Visit>
-void visit_json(const Layout& layout, const std::filesystem::path& file, const Visit& visit) {
-    RecordReader reader(file, Framing::kObjects);
-    std::size_t bytes = 0;
-    std::string storage;
-    ImportCounts counts;
-    for (std::size_t i = 0; i < kRows && bytes < kBytes; ++i) {
-        auto record = reader.next();
-        if (!record) return;
-        bytes += record->bytes.size();
-        record->bytes = valid_utf8(*record, {layout.table.latin1, true}, storage, counts);
-        if (!visit(*record)) return;
-    }
-}
-
 void settle_json_columns(const Layout& layout, Columns& columns) {
     JsonRows json;
     std::vector<std::string> names;
     bool text_there = !columns.text_open, labels_there = !columns.labels_open || layout.label_column.empty();
     std::size_t rows = 0;
     WordCounts words;
-    visit_json(layout, layout.train.text, [&](const Record& record) {
+    visit_json(layout, layout.train.text, kRows, [&](const Record& record) {
         if (rows++ == 0) names = json.keys(record);
         for (std::size_t i = 0; i < names.size() && !text_there && !layout.label_column.empty(); ++i)
             words[names[i]] += words_of(json.string_at(record, names[i]));
@@ -244,7 +227,7 @@ std::vector<std::string> label_fields(const Layout& layout, const std::filesyste
     std::vector<std::string> fields;
     if (layout.format == DataFormat::kJsonl) {
         JsonRows json;
-        visit_json(layout, file, [&](const Record& record) {
+        visit_json(layout, file, kRows, [&](const Record& record) {
             fields.push_back(json.string_at(record, layout.label_column));
             return true;
         });
@@ -349,66 +332,18 @@ void settle_columns(const ReadOptions& reading, Layout& layout) {
     }
 }
 
-// Whether a file has the texts but not the labels, and nothing that the training file does not have: another
-// column may hold them.
-bool lacks_labels(const Layout& layout, const std::filesystem::path& file) {
-    if (layout.format != DataFormat::kJsonl) {
-        Layout texts = layout;
-        texts.label_column.clear();
-        if (!layout.table.columns.empty() || has_header(file, layout) || !has_header(file, texts))
-            return false;
-        const std::vector<std::string> known = find_table_shape(layout.train.text, layout).names;
-        return std::ranges::all_of(find_table_shape(file, texts).names, [&](const std::string& name) {
-            return std::ranges::find(known, name) != known.end();
-        });
-    }
-    if (layout.cells.allow_null) return false;  // any row may lack them
-    JsonRows json;
-    bool text = false, labels = false;
-    const auto keys_of = [&](const std::filesystem::path& of) {
-        std::set<std::string> keys;
-        std::size_t rows = 0;
-        text = labels = false;
-        visit_json(layout, of, [&](const Record& record) {
-            for (std::string& key : json.keys(record)) keys.insert(std::move(key));
-            text = text || json.has(record, layout.text_columns[0]);
-            labels = labels || json.has(record, layout.label_column);
-            return ++rows < kRows / 10;
-        });
-        return keys;
-    };
-    const std::set<std::string> known = keys_of(layout.train.text), found = keys_of(file);
-    return text && !labels && std::ranges::includes(known, found);
-}
-
-// What is to be answered, as those who give a task call it, is no test file.
-void leave_out_unlabelled_test(const ReadOptions& reading, Layout& layout) {
-    const std::filesystem::path test = layout.test.labels;
-    if (test.empty() || test == layout.train.labels || !lacks_labels(layout, test)) return;
-    layout.test_share = {reading.test_share, reading.equal_texts_together};
-    layout.test.text = layout.test.labels =
-        layout.splits_by_hash() ? layout.train.text : std::filesystem::path();
-    layout.warnings.push_back(fmt::format(
-        "{0}: it has no {1}, so it is left out{2}; elmo predict RUN {0} answers it, and elmo eval RUN FILE "
-        "scores a file that has labels",
-        test.string(),
-        layout.label_column == "*"
-            ? std::string("columns of labels")
-            : fmt::format("{} '{}'", layout.format == DataFormat::kJsonl ? "key" : "column",
-                          quoted(layout.label_column)),
-        layout.splits_by_hash()
-            ? fmt::format(" and a share of {} of the other rows is held out instead", layout.test_share.share)
-            : std::string()));
+DetectedOption detected_delimiter(const TableShape& shape) {
+    return {"delimiter", shape.delimiter == '\t' ? std::string("tab") : std::string(1, shape.delimiter),
+            false};
 }
 
 // Each file of the data set is asked anew when it is opened: this is to say it.
 void settle_writing(Layout& layout) {
-    const bool tsv = layout.format == DataFormat::kTsv;
-    const TableShape shape = find_table_shape(layout.train.text, layout);
-    if (layout.table.delimiter == 0 && shape.delimiter != (tsv ? '\t' : ','))
-        layout.detected.push_back(
-            {"delimiter", shape.delimiter == '\t' ? std::string("tab") : std::string(1, shape.delimiter),
-             false});
+    const std::filesystem::path& file = layout.train.text;
+    const bool tsv = layout.format == DataFormat::kTsv, called_csv = plain_name(file).ends_with(".csv");
+    const TableShape shape = find_table_shape(file, layout);
+    if (layout.table.delimiter == 0 && shape.delimiter != (tsv && !called_csv ? '\t' : ','))
+        layout.detected.push_back(detected_delimiter(shape));
     if (layout.table.quotes == QuoteChoice::kAuto && tsv && shape.quotes)
         layout.detected.push_back({"quotes", "double", false});
     if (shape.blank.empty()) return;
@@ -459,7 +394,49 @@ LabelCells written_as(const std::string& separator, LabelCells cells) {
     return cells;
 }
 
+// Nobody gave a separator in this call.
+bool is_separator_open(const ReadOptions& reading) {
+    return reading.label_separator == "auto" || reading.label_separator_of_run;
+}
+
+void settle_separator(const ReadOptions& reading, Layout& layout) {
+    // Found already, when the call was resolved: it says nothing about the files beside it.
+    const bool detected = std::ranges::any_of(
+        reading.detected, [](const auto& option) { return option.first == "label_separator"; });
+    if (detected || !is_separator_open(reading)) return;
+    const std::vector<std::string> fields = label_fields(layout, layout.train.text);
+    const std::string separator = reading.label_separator == "auto"
+                                      ? guess_separator(fields)
+                                      : guess_other_separator(fields, reading.label_separator);
+    if (separator.empty()) return;
+    layout.cells = written_as(separator, layout.cells);
+    layout.detected.push_back({"label_separator", separator});
+}
+
+// How a test or validation file is written otherwise than the training file.
+void settle_other_file(const ReadOptions& reading, const Layout& layout, SplitFiles& split) {
+    if (layout.format != DataFormat::kJsonl) {
+        const TableShape of_train = find_table_shape(layout.train.text, layout),
+                         own = find_table_shape(split.text, layout);
+        if (own.delimiter != of_train.delimiter) split.detected.push_back(detected_delimiter(own));
+    }
+    const bool detected = std::ranges::any_of(
+        reading.detected, [](const auto& option) { return option.first == "label_separator"; });
+    if (!detected && !is_separator_open(reading)) return;
+    const std::string separator =
+        guess_other_separator(label_fields(layout, split.labels), layout.cells.name());
+    if (separator.empty()) return;
+    split.cells = written_as(separator, layout.cells);
+    split.detected.push_back({"label_separator", separator});
+}
+
 }  // namespace
+
+bool numbers_rows(const std::string& column) {
+    const std::string name = lower(trim(column));
+    return name.empty() || name == "id" || name == "index" || name.ends_with("_id") ||
+           name.starts_with("unnamed");
+}
 
 // Whether pieces between `separator` recombine as labels do: fewer pieces than fields, or each in two fields
 // on average, and many that stand in different places, or each in its place beside several others (red;small,
@@ -512,13 +489,18 @@ bool has_label_fields(const Layout& layout) {
                                [](const std::string& field) { return !field.empty(); });
 }
 
+bool has_null_fields(const Layout& layout) {
+    return std::ranges::any_of(label_fields(layout, layout.train.labels),
+                               [](const std::string& field) { return is_null_word(trim(field)); });
+}
+
 std::vector<std::string> missing_text_keys(const Layout& layout) {
     std::vector<std::string> missing, paths;
     if (layout.format != DataFormat::kJsonl) return missing;
     missing.assign(layout.text_columns.begin() + 1, layout.text_columns.end());
     if (missing.empty()) return missing;
     JsonRows json;
-    visit_json(layout, layout.train.text, [&](const Record& record) {
+    visit_json(layout, layout.train.text, kRows, [&](const Record& record) {
         if (paths.empty()) paths = json.paths(record);
         std::erase_if(missing, [&](const std::string& key) { return json.has(record, key); });
         return !missing.empty();
@@ -556,7 +538,7 @@ void refuse_columns_in_one_object(const Layout& layout) {
     JsonRows json;
     int records = 0;
     bool columns = false;
-    visit_json(layout, layout.train.text, [&](const Record& record) {
+    visit_json(layout, layout.train.text, kRows, [&](const Record& record) {
         if (++records == 1)
             columns = json.holds_columns(record, layout.text_columns.front(), layout.label_column);
         return columns && records == 1;
@@ -574,28 +556,11 @@ void settle_reading(const ReadOptions& reading, Layout& layout) {
         if (layout.format != DataFormat::kJsonl) settle_names(reading, layout);
         settle_columns(reading, layout);
         if (layout.format != DataFormat::kJsonl) settle_writing(layout);
+        settle_separator(reading, layout);
         leave_out_unlabelled_test(reading, layout);
-        const bool open = reading.label_separator == "auto";
-        // Of the training file, when the call was resolved: it says nothing about the files beside it.
-        const bool detected = std::ranges::any_of(
-            reading.detected, [](const auto& option) { return option.first == "label_separator"; });
-        if (!open && !reading.label_separator_of_run && !detected) return;
-        std::string separator;
-        if (!detected) {
-            const std::vector<std::string> fields = label_fields(layout, layout.train.text);
-            separator =
-                open ? guess_separator(fields) : guess_other_separator(fields, reading.label_separator);
-        }
-        if (!separator.empty()) {
-            layout.cells = written_as(separator, layout.cells);
-            layout.detected.push_back({"label_separator", separator});
-        }
-        for (SplitFiles* split : {&layout.test, &layout.validation}) {
-            if (split->labels.empty() || split->labels == layout.train.labels) continue;
-            const std::string own =
-                guess_other_separator(label_fields(layout, split->labels), layout.cells.name());
-            if (!own.empty()) split->cells = written_as(own, layout.cells);
-        }
+        for (SplitFiles* split : {&layout.test, &layout.validation})
+            if (!split->labels.empty() && split->labels != layout.train.labels)
+                settle_other_file(reading, layout, *split);
     } catch (const DataError&) {  // the import says it, with its line
     }
 }

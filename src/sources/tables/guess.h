@@ -13,7 +13,6 @@ namespace elmo {
 
 // Completes the layout of a plain file: names of columns where the file lacks the usual ones and has one that
 // must be meant, the separator of labels or that they are lists (those of other files of the data set too).
-// A test file without labels is left out, as if it were not there.
 // What was found is in layout.detected. Reads a bounded beginning of the training file; what is wrong with
 // that is left to the import.
 void settle_reading(const ReadOptions& reading, Layout& layout);
@@ -24,12 +23,17 @@ void refuse_columns_in_one_object(const Layout& layout);
 // list.
 bool has_label_fields(const Layout& layout);
 
+// Whether a field of the first rows is a word for null, and nothing else.
+bool has_null_fields(const Layout& layout);
+
 // Of JSON lines, whose texts may lack every key but the first: those that no text of the first rows has, each
 // with what may be meant, "'meta.titel' (did you mean 'meta.title'?)".
 std::vector<std::string> missing_text_keys(const Layout& layout);
 
 // The one of these names that columns of texts usually have; "" where none is, or several are.
 std::string usual_text_column(const std::vector<std::string>& names);
+// Whether a column of that name numbers the rows, so that it holds neither texts nor labels.
+bool numbers_rows(const std::string& column);
 // Whether there is such a name for texts and one for labels.
 bool has_usual_columns(const std::vector<std::string>& names);
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/text_util.h"
+#include "sources/records/record_reader.h"
 #include "sources/tables/label_fields.h"
 
 namespace elmo {
@@ -320,6 +321,21 @@ std::string JsonRows::string_at(const Record& record, const std::string& key) {
     std::string_view text;
     if (items || found.size() != 1 || found[0].get(text) != simdjson::SUCCESS) return {};
     return std::string(text);
+}
+
+void visit_json(const Layout& layout, const std::filesystem::path& file, std::size_t most,
+                const std::function<bool(const Record&)>& visit) {
+    constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+    RecordReader reader(file, Framing::kObjects);
+    std::string storage;
+    ImportCounts counts;
+    for (std::size_t i = 0, bytes = 0; i < most && bytes < kMostBytes; ++i) {
+        auto record = reader.next();
+        if (!record) return;
+        bytes += record->bytes.size();
+        record->bytes = valid_utf8(*record, {layout.table.latin1, true}, storage, counts);
+        if (!visit(*record)) return;
+    }
 }
 
 }  // namespace elmo

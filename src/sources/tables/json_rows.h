@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,5 +54,10 @@ class JsonRows {
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
+
+// The beginning of a file of JSON lines, at most about `most` records, as UTF-8: what is none is left to the
+// import. Ends where `visit` returns false.
+void visit_json(const Layout& layout, const std::filesystem::path& file, std::size_t most,
+                const std::function<bool(const Record&)>& visit);
 
 }  // namespace elmo

@@ -182,8 +182,9 @@ std::string header_advice(const std::filesystem::path& file, const Layout& layou
         return one + "; where they hold 0 and 1, remove other columns of 0 and 1 and give --label-column '*'";
     if (file != layout.train.text && !layout.train.text.empty())
         return fmt::format(
-            "it is read with the columns of {}: rename its columns, or move it elsewhere and score it by "
-            "itself with 'elmo eval RUN FILE --text-column ... --label-column ...'",
+            "it is read with the columns of {}: rename its columns, or move it elsewhere, where 'elmo eval "
+            "RUN FILE --text-column ... --label-column ...' scores it by itself and 'elmo predict RUN FILE' "
+            "answers one that has no labels",
             layout.train.text.string());
     return layout.label_column.empty()
                ? "name the column with --text-column, or all of a file without a header with --columns"
