@@ -46,6 +46,20 @@ for kind in static shared; do
     echo "find_package, $kind: good"
 done
 
+# The static library by its name, beside the shared one.
+mkdir "$work/named"
+cat >"$work/named/CMakeLists.txt" <<EOF
+cmake_minimum_required(VERSION 3.22)
+project(named LANGUAGES CXX)
+find_package(elmo 0.1 REQUIRED)
+add_executable(predict $PWD/examples/predict.cpp)
+target_link_libraries(predict PRIVATE elmo::static)
+EOF
+cmake -S "$work/named" -B "$work/named" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release >/dev/null
+cmake --build "$work/named" -j 2 >/dev/null
+! ldd "$work/named/predict" | grep -q libelmo.so || fail "elmo::static: expected no libelmo.so among the libraries"
+echo "find_package, elmo::static: good"
+
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 read -ra flags < <(pkg-config --cflags --libs elmo)
 mkdir "$work/pkg-config"

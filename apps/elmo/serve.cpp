@@ -119,7 +119,9 @@ void run_serve(Invocation& call) {
         options.host != "::1")
         call.context.warning(fmt::format(
             "everybody who reaches {} may ask: no tokens are given (--token-file)", options.host));
-    call.context.info(fmt::format("serving at http://{}:{}/", options.host, server.port()));
+    const bool is_ipv6 = options.host.find(':') != std::string::npos;
+    call.context.info(fmt::format("serving at http://{}:{}/",
+                                  is_ipv6 ? "[" + options.host + "]" : options.host, server.port()));
     write_json(FieldGroup{[&](auto&& visit) {
         visit("event", "ready");
         visit("host", options.host);

@@ -67,4 +67,13 @@ void MappedFile::advise(Access access) const {
     ::madvise(data_, static_cast<std::size_t>(size_), advice);
 }
 
+void MappedFile::drop(std::span<const std::byte> part) const {
+    const std::byte* const end = data_ + size_;
+    if (part.empty() || part.data() < data_ || part.data() + part.size() > end) return;
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const std::size_t before =
+        static_cast<std::size_t>(part.data() - data_) % page;  // a mapping begins at a page
+    ::madvise(const_cast<std::byte*>(part.data()) - before, before + part.size(), MADV_DONTNEED);
+}
+
 }  // namespace elmo

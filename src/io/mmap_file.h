@@ -33,6 +33,8 @@ class MappedFile {
 
     // A hint to the kernel about what comes next; never fails.
     void advise(Access access) const;
+    // kDone of the pages that hold these bytes; nothing for bytes that are not of this file.
+    void drop(std::span<const std::byte> part) const;
 
   private:
     void map(int descriptor);

@@ -26,6 +26,10 @@ TensorInfo piece_of(const TensorInfo& tensor, std::int64_t first, std::int64_t c
         tensor.data.subspan(static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size)};
 }
 
+void drop(std::span<const std::byte> bytes, std::span<const SafeTensors> files) {
+    for (const SafeTensors& file : files) file.mapping().drop(bytes);
+}
+
 }  // namespace
 
 View elements(const View& view, std::int64_t first, std::int64_t count) {
@@ -44,35 +48,51 @@ void upload_constant(Backend& backend, View to, float value) {
         backend.upload(to, std::vector<Bf16>(count, to_bf16(value)).data());
 }
 
-void upload_converted(Backend& backend, View to, const TensorInfo& tensor) {
-    assert(to.size() == tensor.num_elements());
-    if (dtype_from_safetensors(tensor.dtype) == to.dtype) return backend.upload(to, tensor.data.data());
+void upload_mapped(Backend& backend, View to, const std::byte* from, std::span<const SafeTensors> files) {
     for_each_piece(to.size(), [&](std::int64_t first, std::int64_t count) {
-        const TensorInfo piece = piece_of(tensor, first, count);
-        if (to.dtype == DType::kBf16) {
-            std::vector<Bf16> values(static_cast<std::size_t>(count));
-            read_tensor(piece, std::span(values));
-            return backend.upload(elements(to, first, count), values.data());
-        }
-        std::vector<float> values(static_cast<std::size_t>(count));
-        read_tensor(piece, std::span(values));
-        if (to.dtype == DType::kF32) return backend.upload(elements(to, first, count), values.data());
-        const std::vector<double> wide(values.begin(), values.end());
-        backend.upload(elements(to, first, count), wide.data());
+        const View piece = elements(to, first, count);
+        const auto offset = static_cast<std::size_t>(first * size_of(to.dtype));
+        backend.upload(piece, from + offset);
+        drop({from + offset, static_cast<std::size_t>(piece.bytes())}, files);
     });
 }
 
-void upload_exact(Backend& backend, View to, const TensorInfo& tensor, std::string_view file) {
-    upload_rows_exact(backend, to, 0, to.rows, tensor, file);
+void upload_converted(Backend& backend, View to, const TensorInfo& tensor,
+                      std::span<const SafeTensors> files) {
+    assert(to.size() == tensor.num_elements());
+    if (dtype_from_safetensors(tensor.dtype) == to.dtype)
+        return upload_mapped(backend, to, tensor.data.data(), files);
+    for_each_piece(to.size(), [&](std::int64_t first, std::int64_t count) {
+        const TensorInfo piece = piece_of(tensor, first, count);
+        const View values_to = elements(to, first, count);
+        if (to.dtype == DType::kBf16) {
+            std::vector<Bf16> values(static_cast<std::size_t>(count));
+            read_tensor(piece, std::span(values));
+            backend.upload(values_to, values.data());
+        } else {
+            std::vector<float> values(static_cast<std::size_t>(count));
+            read_tensor(piece, std::span(values));
+            if (to.dtype == DType::kF32)
+                backend.upload(values_to, values.data());
+            else
+                backend.upload(values_to, std::vector<double>(values.begin(), values.end()).data());
+        }
+        drop(piece.data, files);
+    });
+}
+
+void upload_exact(Backend& backend, View to, const SafeTensors& file, std::string_view name) {
+    upload_rows_exact(backend, to, 0, to.rows, file, name);
 }
 
 void upload_rows_exact(Backend& backend, View to, std::int64_t first_row, std::int64_t rows,
-                       const TensorInfo& tensor, std::string_view file) {
+                       const SafeTensors& file, std::string_view name) {
+    const TensorInfo& tensor = file.at(name);
     if (tensor.dtype != safetensors_dtype(to.dtype) || tensor.num_elements() != rows * to.cols)
-        throw DataError(fmt::format("{}: tensor '{}': expected {} elements of {}, found {} of {}", file,
-                                    quoted(tensor.name), rows * to.cols, safetensors_dtype(to.dtype),
-                                    tensor.num_elements(), tensor.dtype));
-    if (to.rows > 0) backend.upload(to, tensor.data.data() + first_row * to.cols * size_of(to.dtype));
+        throw DataError(fmt::format("{}: tensor '{}': expected {} elements of {}, found {} of {}",
+                                    file.file(), quoted(tensor.name), rows * to.cols,
+                                    safetensors_dtype(to.dtype), tensor.num_elements(), tensor.dtype));
+    upload_mapped(backend, to, tensor.data.data() + first_row * to.cols * size_of(to.dtype), {&file, 1});
 }
 
 void write_view(SafeTensorsWriter& writer, std::string_view name, Backend& backend, View from) {

@@ -593,6 +593,11 @@ TEST_F(PeopleFiles, StrayQuotes) {
     write("open.csv", "text,labels\n\"never closed,a\nx,b\n");
     EXPECT_TRUE(
         contains(error("open.csv"), "open.csv:2: expected a closing quote, found the end of the file"));
+    // A field that begins with a quote is no field with one inside.
+    for (const bool stray : {false, true})
+        EXPECT_TRUE(contains(error("open.csv", {{"allow_stray_quotes", stray ? "true" : "false"}}),
+                             "close it, or take all quotes as text with --quotes none"));
+    EXPECT_EQ(rows("open.csv", {{"quotes", "none"}}), (Strings{"\"never closed -> | a", "x -> | b"}));
 }
 
 TEST_F(PeopleFiles, NullLabels) {

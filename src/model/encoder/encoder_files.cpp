@@ -93,7 +93,7 @@ void Encoder::load_weights(const InputFolder& folder) {
                     "together?",
                     files.name(), quoted(tensor->name, 200), shape_text(stored.shape), tensor->shape_text()));
             const std::int64_t count = num_elements(stored);
-            upload_converted(backend_, elements(p.w, first, count), *tensor);
+            upload_converted(backend_, elements(p.w, first, count), *tensor, files.files());
             first += count;
         }
     }
@@ -131,8 +131,7 @@ void Encoder::load_state(MappedFile file) {
     const SafeTensors tensors = SafeTensors::open(std::move(file));
     for (const Parameter& p : parameters_)
         for (const StatePart& part : state_parts(spec_))
-            upload_rows_exact(backend_, part.of(p), p.own.first, p.w.rows, tensors.at(p.name + part.suffix),
-                              tensors.file());
+            upload_rows_exact(backend_, part.of(p), p.own.first, p.w.rows, tensors, p.name + part.suffix);
 }
 
 }  // namespace elmo

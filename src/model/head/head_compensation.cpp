@@ -105,7 +105,7 @@ void HeadCompensation::load(MappedFile mapped, std::int64_t all_labels) {
     if (rows_ == 0) return;
     const auto skipped = static_cast<std::size_t>(mine.data() - labels.data());
     const std::size_t row_bytes = static_cast<std::size_t>(width_) * sizeof(Bf16);
-    backend_.upload(values_KD_, values.data.data() + skipped * row_bytes);
+    upload_mapped(backend_, values_KD_, values.data.data() + skipped * row_bytes, {&file, 1});
 }
 
 }  // namespace elmo

@@ -18,7 +18,8 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t kAssignedRows = 4096;  // encoded at once
+constexpr std::int64_t kAssignedRows = 4096;                  // encoded at once
+constexpr std::int64_t kLoadedBytes = std::int64_t{4} << 20;  // in memory twice at once
 
 float decode(DType dtype, const std::byte* bytes) {
     switch (dtype) {
@@ -103,17 +104,25 @@ void Head::load(const std::vector<Shard>& shards, const InputFolder& folder) {
                                     precision_of(format_), labels_of(found), shards.back().width,
                                     precision_of(shards.back().format)));
     }
+    const std::int64_t row_bytes = format_.row_bytes(width_),
+                       most = std::max<std::int64_t>(1, kLoadedBytes / std::max<std::int64_t>(1, row_bytes));
+    const auto take = [&](std::int64_t first, std::int64_t count, const std::byte* bytes,
+                          const std::byte* exponents) {
+        for (std::int64_t i = 0; i < count; i += most) {
+            const std::int64_t rows = std::min(most, count - i);
+            const std::byte* const piece = bytes + i * row_bytes;
+            upload_rows(first + i, rows, piece, exponents == nullptr ? nullptr : exponents + i);
+            for (const Shard& shard : shards)
+                shard.file.mapping().drop({piece, static_cast<std::size_t>(rows * row_bytes)});
+        }
+    };
     if (whole) {
-        for (const Shard& shard : shards)
-            upload_rows(shard.first_row, shard.rows, shard.data, shard.exponents);
+        for (const Shard& shard : shards) take(shard.first_row, shard.rows, shard.data, shard.exponents);
         return;
     }
     std::vector<std::int64_t> rows;
     for (std::int64_t row = 0; row < labels(); ++row) rows.push_back(layout_.label(row));
-    for_each_run(shards, folder, rows,
-                 [&](std::int64_t i, std::int64_t count, const std::byte* bytes, const std::byte* exponents) {
-                     upload_rows(i, count, bytes, exponents);
-                 });
+    for_each_run(shards, folder, rows, take);
 }
 
 void Head::assign(std::span<const float> values_RD, std::int64_t first_row) {

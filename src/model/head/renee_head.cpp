@@ -86,7 +86,7 @@ void ReneeHead::save(const std::filesystem::path& file) const {
 
 void ReneeHead::load(MappedFile mapped) {
     const SafeTensors file = SafeTensors::open(std::move(mapped));
-    upload_exact(backend_, momentum_LD_, file.at(kTensor), file.file());
+    upload_exact(backend_, momentum_LD_, file, kTensor);
     scale_ = number_of<float>(file, "loss_scale");
     good_steps_ = number_of<std::int64_t>(file, "good_steps");
     skipped_ = number_of<std::int64_t>(file, "skipped_steps");

@@ -8,27 +8,36 @@
 
 namespace elmo {
 
+namespace {
+
+// Where only a quote at the beginning of a field opens it: whether a field is open behind these bytes.
+bool leaves_field_open(std::string_view bytes, bool in_quotes, char delimiter) {
+    bool at_start = !in_quotes;  // of a field
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        const char c = bytes[i];
+        if (in_quotes) {
+            if (c != '"') continue;
+            if (i + 1 < bytes.size() && bytes[i + 1] == '"')
+                ++i;
+            else
+                in_quotes = false;
+        } else {
+            in_quotes = at_start && c == '"';
+            at_start = c == delimiter;
+        }
+    }
+    return in_quotes;
+}
+
+}  // namespace
+
 RecordReader::RecordReader(const std::filesystem::path& path, Framing framing, char delimiter)
     : lines_(path), framing_(framing), delimiter_(delimiter) {}
 
 // Whether the record goes on after this line.
 bool RecordReader::ends_in_quotes(std::string_view line, bool in_quotes) const {
     if (framing_ == Framing::kCsv) return in_quotes != (std::count(line.begin(), line.end(), '"') % 2 != 0);
-    bool at_start = !in_quotes;  // of a field
-    for (std::size_t i = 0; i < line.size(); ++i) {
-        const char c = line[i];
-        if (in_quotes) {
-            if (c != '"') continue;
-            if (i + 1 < line.size() && line[i + 1] == '"')
-                ++i;
-            else
-                in_quotes = false;
-        } else {
-            in_quotes = at_start && c == '"';
-            at_start = c == delimiter_;
-        }
-    }
-    return in_quotes;
+    return leaves_field_open(line, in_quotes, delimiter_);
 }
 
 // One record as framed, empty lines included.
@@ -45,10 +54,10 @@ std::optional<Record> RecordReader::read() {
         if (!line)
             fail({joined_, first.line, lines_.name()}, "a closing quote", "the end of the file",
                  framing_ == Framing::kCsv && joined_.find("\\\"") != joined_.npos ? kBackslashAdvice
-                 : framing_ == Framing::kCsv
-                     ? "close or double it, or take quotes inside fields as text with "
-                       "--allow-stray-quotes"
-                     : "");
+                 : leaves_field_open(joined_, false, delimiter_)
+                     ? "close it, or take all quotes as text with --quotes none"
+                     : "close or double it, or take quotes inside fields as text with "
+                       "--allow-stray-quotes");
         joined_.append("\n").append(*line);
         if (static_cast<std::int64_t>(joined_.size()) > LineReader::kDefaultMaxLine)
             fail({joined_, first.line, lines_.name()},
