@@ -399,11 +399,14 @@ bool is_separator_open(const ReadOptions& reading) {
     return reading.label_separator == "auto" || reading.label_separator_of_run;
 }
 
+// That of the training file was found when the call was resolved: it says nothing about files beside it.
+bool is_separator_found(const ReadOptions& reading) {
+    return std::ranges::any_of(reading.detected,
+                               [](const auto& option) { return option.first == "label_separator"; });
+}
+
 void settle_separator(const ReadOptions& reading, Layout& layout) {
-    // Found already, when the call was resolved: it says nothing about the files beside it.
-    const bool detected = std::ranges::any_of(
-        reading.detected, [](const auto& option) { return option.first == "label_separator"; });
-    if (detected || !is_separator_open(reading)) return;
+    if (is_separator_found(reading) || !is_separator_open(reading)) return;
     const std::vector<std::string> fields = label_fields(layout, layout.train.text);
     const std::string separator = reading.label_separator == "auto"
                                       ? guess_separator(fields)
@@ -420,9 +423,7 @@ void settle_other_file(const ReadOptions& reading, const Layout& layout, SplitFi
                          own = find_table_shape(split.text, layout);
         if (own.delimiter != of_train.delimiter) split.detected.push_back(detected_delimiter(own));
     }
-    const bool detected = std::ranges::any_of(
-        reading.detected, [](const auto& option) { return option.first == "label_separator"; });
-    if (!detected && !is_separator_open(reading)) return;
+    if (!is_separator_found(reading) && !is_separator_open(reading)) return;
     const std::string separator =
         guess_other_separator(label_fields(layout, split.labels), layout.cells.name());
     if (separator.empty()) return;
