@@ -514,11 +514,11 @@ def texts_in(columns: dict[str, Iterator[Any]]) -> Iterator[Any]:
     first = next(iter(columns))
     for row, text in enumerate(joined(columns) if len(columns) > 1 else columns[first]):
         if not isinstance(text, str) and is_null(text):
-            raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; leave such rows out (dropna), "
-                            "or fill them (fillna(''))")
+            raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; leave such rows out, or fill "
+                            "them with ''")
         if not isinstance(text, str):
             advice = ("join its parts to one str" if isinstance(as_list(text), (list, tuple)) else
-                      "convert it (astype(str)), or name another column with text_column")
+                      "convert it to str, or name another column with text_column")
             raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; {advice}")
         yield text
 

@@ -95,7 +95,7 @@ def test_tables():
             ({"txt": TEXTS, "labels": LABELS}, r"expected a column 'text' \(did you mean 'txt'\?\), found 'txt'"),
             (pyarrow.table({"text": TEXTS, "labels": LABELS}).slice(0, 0), "data: expected at least one row, found none"),
             (pandas.DataFrame({"text": ["one", None], "labels": ["a", "b"]}),
-             r"column 'text'\[1\]: expected a str, found .*; leave such rows out \(dropna\), or fill them"),
+             r"column 'text'\[1\]: expected a str, found .*; leave such rows out, or fill them with ''$"),
             (pandas.DataFrame({"text": ["one", "two"], "labels": ["a", None]}),
              r"column 'labels'\[1\]: expected a label's name or whole number, found .*; leave such rows out \(dropna\), or take "
              r"them as texts without labels \(allow_null_labels=True\)"),
@@ -122,7 +122,7 @@ def test_tables():
             (pandas.DataFrame([["one", "two", "b"]], columns=["text", "text", "labels"]),
              "expected the column 'text' once, found it 2 times; rename one of them"),
             (pandas.DataFrame({"text": [1, 2], "labels": ["a", "b"]}),
-             r"column 'text'\[0\]: expected a str, found 1 \(int\); convert it \(astype\(str\)\), or name another column"),
+             r"column 'text'\[0\]: expected a str, found 1 \(int\); convert it to str, or name another column"),
             (5, "data: expected a path, a table or a dict of columns, found 5"),
             ([{"text": "one", "labels": "a"}], r"data: expected .*; give texts=… and labels=…, or pandas.DataFrame"),
             ("nothing/here", "nothing/here"), ("nothing/here.parquet", "nothing/here.parquet")):
@@ -662,6 +662,15 @@ def test_whole_floats_that_may_be_rounded():
         with pytest.raises(elmo.DataError, match=r"^labels\[0\]: expected a label's name or whole number, found a number beyond 2\^53"):
             elmo.train(texts=["a"] * 40, labels=labels, allow_null_labels=True)
     assert elmo.train(texts=["a", "b"] * 20, labels=[2.0**53, 3.0] * 20, **SMALL | dict(epochs=1)).label_names == ["3", str(2**53)]
+
+
+def test_texts_beside_columns_of_0_and_1_that_are_none():
+    """The advice fits tables of any library."""
+    pyarrow = pytest.importorskip("pyarrow")
+    for values, message in ((["one", None], r"found None \(NoneType\); leave such rows out, or fill them with ''$"),
+                            ([1, 2], r"found 1 \(int\); convert it to str, or name another column with text_column$")):
+        with pytest.raises(elmo.DataError, match=r"column 'text'\[\d\]: expected a str, " + message):
+            elmo.train(pyarrow.table({"text": values, "has_a": [0, 1]}), label_column="has_*", **SMALL)
 
 
 def test_columns_of_0_and_1_beside_a_column_that_is_there_twice():
