@@ -292,8 +292,23 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
 
 
 def split_columns(text_column: str, there: Iterable[str] = ()) -> list[str]:
-    """The columns that text_column names, of a table with the columns `there`; one of these may hold a + or end in a blank."""
-    return [text_column] if text_column in there else [column.strip() for column in text_column.split("+")]
+    """The columns that text_column joins by +, of a table with the columns `there`, whose names may hold a + or end in a blank
+    themselves: of several ways to read it, the one whose first names are the longest. The library knows a copy of the rows by
+    what is between the signs."""
+    pieces, there = text_column.split("+"), set(there)
+    ways: list[list[str] | None] = [*([None] * len(pieces)), []]  # to read what follows so many pieces
+    for begin in reversed(range(len(pieces))):
+        for end in range(len(pieces), begin, -1):
+            name = "+".join(pieces[begin:end])
+            name = name if name in there else name.strip()
+            if name in there and (others := ways[end]) is not None:
+                ways[begin] = [name, *others]
+                break
+    parts = [piece.strip() for piece in pieces]
+    if any("+" in name for name in ways[0] or ()) and ("" in parts or len(set(parts)) < len(parts)):
+        raise ConfigError(f"text_column: expected names without equal or empty parts between their + signs, found {text_column!r}; "
+                          "rename a column")
+    return ways[0] or parts
 
 
 def listed_names(names: Sequence[str]) -> str:

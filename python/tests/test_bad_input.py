@@ -712,6 +712,25 @@ def test_a_column_whose_name_ends_in_a_blank_or_holds_a_plus():
         assert run.evaluate({column: texts, "labels": ["x", "y"] * 20}).protocol.samples == 40
 
 
+def test_a_list_of_columns_whose_names_hold_a_plus():
+    """A run finds them again."""
+    pyarrow = pytest.importorskip("pyarrow")
+    texts, tail = [f"{'odd' if i % 2 else 'even'} {i}" for i in range(40)], ["x"] * 40
+    labels, few = ["x", "y"] * 20, SMALL | dict(epochs=2)
+    wanted = elmo.train({"a": texts, "b": tail, "labels": labels}, text_column=["a", "b"], **few)
+    for names in (["Q+A", "b"], ["b+c", "d"], [" a+b+c ", " d "]):
+        table = {names[0]: texts, names[1]: tail, "labels": labels, "Q": tail}
+        for form in (table, pyarrow.table(table)):
+            run = elmo.train(form, text_column=names, **few)
+            assert run.predict(texts).scores.tolist() == wanted.predict(texts).scores.tolist()
+            assert run.evaluate(form).protocol.samples == 40
+    with pytest.raises(elmo.DataError, match=r"expected a column 'Q', found 'Q\+A', 'labels'; name it with"):
+        elmo.train({"Q+A": texts, "labels": labels}, text_column=["Q+A", "b"], **few)
+    for names in (["Q+A", "Q+B"], ["C++"], ["Q+A", "A"]):
+        with pytest.raises(elmo.ConfigError, match="^text_column: expected names without equal or empty parts between their "):
+            elmo.train({**{name: texts for name in names}, "labels": labels}, text_column=names, **few)
+
+
 def test_numbers_that_are_none(run):
     assert run.explain("the red apple", nearest=2**70).labels
     with pytest.raises(elmo.ConfigError, match="^a: expected a number, found '0.55'"):
