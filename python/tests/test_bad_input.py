@@ -386,7 +386,7 @@ def test_matrices_that_are_none():
     flat = sparse.coo_array(np.ones(3))
     frame = pandas.DataFrame({"a": [1, 0, None], "b": [0, 1, 1]}).astype("Int64")
     for labels, names, message in ((flat, None, "labels: expected an entry per text, found a SciPy matrix of the shape"),
-                                   (frame, None, "expected a matrix of 0 and 1, found <NA>"),
+                                   (frame, None, "expected a matrix of 0 and 1, found nan in row 2, column 'a'"),
                                    (np.eye(3), 3, "label_names: expected a name per column, found 3"),
                                    (np.eye(3), {"a": 2, "b": 1, "c": 0}, "label_names: expected a name per column, found")):
         with pytest.raises(elmo.DataError, match=message):

@@ -476,8 +476,9 @@ def test_columns_of_0_and_1_are_labels(tmp_path):
     expected = elmo.train(path, label_column="*", **few)
     assert expected.label_names == ["is_large", "is_red"]
     forms = [frame, columns, arrow, arrow.to_reader(), str(tmp_path / "rows.parquet"),
-             frame.assign(is_red=frame.is_red.astype("Int64").where(frame.is_red == 1)),  # nothing is 0
-             {**columns, "is_red": [str(i % 2) for i in range(60)]}]
+             frame.assign(is_red=frame.is_red.astype("Int64")),
+             frame.assign(nobody_knows=None, is_it_red=["yes", "no"] * 30).rename(columns={"is_it_red": "red"}),  # passed over by *
+             {**columns, "is_red": ["1" if i % 2 else "" for i in range(60)]}]
     for form in forms:
         for pattern in ("*", "is_*"):
             run = elmo.train(form if not hasattr(form, "read_next_batch") else arrow.to_reader(), label_column=pattern, **few)
@@ -492,6 +493,32 @@ def test_columns_of_0_and_1_are_labels(tmp_path):
         elmo.train(frame, label_column="x*", **few)
     with pytest.raises(elmo.DataError, match="expected a column 'word' .did you mean 'words'"):
         elmo.train(frame, label_column="*", text_column="word")
+
+
+def test_nulls_in_columns_of_0_and_1(tmp_path, caplog):
+    """They are no 0: a gap may mean that nobody knows."""
+    pandas, pyarrow, sparse = (pytest.importorskip(name) for name in ("pandas", "pyarrow", "scipy.sparse"))
+    texts = [f"number {i} is {'red' if i % 2 else 'blue'}" for i in range(60)]
+    red, blue = [None if i >= 50 else i % 2 for i in range(60)], [(i + 1) % 2 for i in range(60)]
+    frame = pandas.DataFrame({"text": texts, "is_red": pandas.Series(red, dtype="float64"), "is_blue": blue})
+    table = pyarrow.table({"text": texts, "is_red": red, "is_blue": blue})
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "rows.parquet")
+    few = {"encoder": "linear", "progress": False, "test_share": 0}
+    filled = elmo.train(frame.fillna(0), label_column="is_*", **few)
+    matrix = frame[["is_red", "is_blue"]]
+    tables = [frame, frame.convert_dtypes(), table, {"text": texts, "is_red": red, "is_blue": blue}, str(tmp_path / "rows.parquet")]
+    forms = [(dict(data=form, label_column=pattern), r"column 'is_red'\[50\]: expected 0 or 1, found (nan|None|<NA>) ")
+             for form in tables for pattern in ("*", "is_*")]
+    forms += [(dict(texts=texts, labels=form), "labels: expected a matrix of 0 and 1, found nan in row 50, column '(is_red|0)'; ")
+              for form in (matrix, matrix.convert_dtypes(), matrix.to_numpy(), sparse.csr_matrix(matrix.to_numpy()))]
+    for data, message in forms:
+        with pytest.raises(elmo.DataError, match=message + r".*fill such gaps with 0, or take them as no label \(allow_null_labels=True\)$"):
+            elmo.train(**data, **few)
+        caplog.clear()
+        with caplog.at_level("WARNING", "elmo"):
+            run = elmo.train(**data, allow_null_labels=True, **few)
+        assert "10 rows with null" in caplog.text and "such a null is no label" in caplog.text
+        assert run.predict(texts).scores.tolist() == filled.predict(texts).scores.tolist()
 
 
 def test_text_columns_as_a_list_and_with_blanks(texts, labels):
