@@ -31,6 +31,10 @@ TRAINED: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
 PARTS = ("best", "last", "manifest.json", "recipe.toml", "log.jsonl")
 
 
+class NotTrainedHere(_core.DataError, AttributeError):
+    """A run has no result: hasattr says so too."""
+
+
 class Run:
     """A run on disk. ``Run(folder)`` opens one; elmo.train returns one."""
 
@@ -115,8 +119,8 @@ class Run:
     def result(self) -> Result:
         """What training returned, of a run that this object trained."""
         if self._result is None:
-            raise _core.DataError(f"{self.path}: this run was opened, not trained here"
-                                  + ("; run.log holds its history" if os.path.exists(self.path + "/log.jsonl") else ""))
+            raise NotTrainedHere(f"{self.path}: this run was opened, not trained here"
+                                 + ("; run.log holds its history" if os.path.exists(self.path + "/log.jsonl") else ""))
         return self._result
 
     @property

@@ -773,3 +773,4 @@ def test_what_needs_texts_refuses_a_head_on_vectors(tmp_path, run):
         head.result
     with pytest.raises(elmo.DataError, match="this run was opened, not trained here; run.log holds its history$"):
         elmo.Run(run.path).result
+    assert hasattr(run, "result") and not hasattr(elmo.Run(run.path), "result")
