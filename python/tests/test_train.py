@@ -599,27 +599,32 @@ def test_a_category_is_one_label(tmp_path):
 
 
 def test_the_command_that_converts_classes_keeps_their_names(tmp_path, monkeypatch):
-    """What the program advises, word by word; -1 is no label."""
+    """What the program advises, word by word, with the columns that it knows; -1 is no label."""
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     monkeypatch.chdir(tmp_path)
     names = ["fruit", "building"]
-    features = {"labels": {"names": names, "_type": "ClassLabel"}}
-    table = pyarrow.table({"text": [f"{('an apple', 'a house', 'a stone')[i % 3]}, number {i}" for i in range(180)],
-                           "labels": [(0, 1, -1)[i % 3] for i in range(180)]}).replace_schema_metadata(
-        {"huggingface": json.dumps({"info": {"features": features}})})
-    parquet.write_table(table, tmp_path / "rows.parquet")
-    save_to_disk(tmp_path / "saved", table)
-    (tmp_path / "saved/dataset_info.json").write_text(json.dumps({"features": features}))
-    for data in ("rows.parquet", "saved"):
-        run = elmo.train(data, allow_null_labels=True, encoder="linear", progress=False, out=f"run of {data}")
-        expected = run.evaluate()
-        refused = elmo_program("eval", run.path, "--data", data).stderr
-        code = re.search('python3 -c "([^"]*)" and name the folder data', refused)[1]
-        subprocess.run([sys.executable, "-c", code.replace(")", ", allow_null_labels=True, overwrite=True)")], check=True)
-        scored = elmo_program("eval", run.path, "data", "--json")
-        assert scored.returncode == 0 and json.loads(scored.stdout)["P@1"] == expected["P@1"], scored.stderr
-        assert json.loads(scored.stdout)["protocol"]["samples"] == expected.protocol.samples
-        assert elmo.train("data", encoder="linear", progress=False).label_names == sorted(names)
+    texts, numbers = [f"{('an apple', 'a house', 'a stone')[i % 3]}, number {i}" for i in range(180)], [(0, 1, -1)[i % 3] for i in range(180)]
+    for text_column, label_column in (("text", "labels"), ("the name", "kind")):
+        features = {label_column: {"names": names, "_type": "ClassLabel"}}
+        table = pyarrow.table({text_column: texts, label_column: numbers}).replace_schema_metadata(
+            {"huggingface": json.dumps({"info": {"features": features}})})
+        parquet.write_table(table, tmp_path / "rows.parquet")
+        shutil.rmtree(tmp_path / "saved", ignore_errors=True)
+        save_to_disk(tmp_path / "saved", table)
+        (tmp_path / "saved/dataset_info.json").write_text(json.dumps({"features": features}))
+        columns = dict(text_column=text_column, label_column=label_column)
+        for data in ("rows.parquet", "saved"):
+            run = elmo.train(data, allow_null_labels=True, encoder="linear", progress=False, out=f"run of {data}", overwrite=True, **columns)
+            expected = run.evaluate()
+            for refused in (elmo_program("eval", run.path, "--data", data), elmo_program("eval", run.path),
+                            elmo_program("train", data, "--out", "run", "--allow-null-labels", *flags(columns))):
+                code = re.search('python3 -c "([^"]*)" and name the folder data', refused.stderr)[1]
+                subprocess.run([sys.executable, "-c", code.replace(")", ", overwrite=True)")], check=True)
+            scored = elmo_program("eval", run.path, "data", "--json")
+            assert scored.returncode == 0 and json.loads(scored.stdout)["P@1"] == expected["P@1"], scored.stderr
+            assert json.loads(scored.stdout)["protocol"]["samples"] == expected.protocol.samples
+            assert ("there the columns are called text and labels" in refused.stderr) == (text_column != "text")
+            assert elmo.train("data", encoder="linear", progress=False).label_names == sorted(names)
 
 
 def test_a_category_of_polars_is_one_label():
