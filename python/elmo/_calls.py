@@ -62,10 +62,12 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
             kept += set_validation_of_run(config, init, lambda why: take_default_validation(config, why))
     elif options.get("resume"):
         if out is not None:
-            kept = set_own_data(config, path_of(out, "out", "a folder for the run"), "give them again as texts=… and labels=…")
+            kept = set_own_data(config, path_of(out, "out", "a folder for the run"), "give them again as texts=… and labels=…",
+                                "give data too, and the same ones again as validation=(texts, labels)")
     else:  # the run that it starts from knows its data, as a continued run does
         kept = set_nothing_but_validation(config, labels, test, validation, label_names)
-        kept += unless_linear(init, lambda: set_own_data(config, init, "give rows as data, or as texts and labels"))
+        kept += unless_linear(init, lambda: set_own_data(config, init, "give rows as data, or as texts and labels",
+                                                         "give them again, or others, as validation=(texts, labels), or a share"))
     temporary = None
     if out is None:
         if options.get("resume"):

@@ -68,6 +68,7 @@ def text_of(key: str, value: Any) -> str:
     kind = next((option.type for option in _core.options() if option.key == key), "string")
     expected, advice = {"label_column": ("the name of one column", "; join several to one column of lists first"),
                         "k": ("a whole number, or a list of them", ""),
+                        "validation": ("a file", "; give rows in memory as texts=… and labels=…"),
                         "label_weights": ("'root' or a file of lines label<TAB>weight", "; write such a file first"),
                         }.get(key, ({"switch": "True or False", "string": "a text"}.get(kind, "a number"), ""))
     raise _core.ConfigError(f"{key}: expected {expected}, found {describe(value)}{advice}")

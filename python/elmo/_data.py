@@ -144,12 +144,10 @@ def refuse_separator(texts: Any, options: Mapping[str, Any]) -> None:
 
 def set_nothing_but_validation(config: Config, labels: Any, test: Any, validation: Any, label_names: Any) -> list[Rows]:
     """Of a call without rows, which takes those of another run."""
-    refuse_labels_alone(None, labels, label_names)
+    refuse_labels_alone(None, labels, None if has_matrix(validation) else label_names)
     if test is not None:
         raise ConfigError("test: expected beside data or texts only; the run that init names has its own test rows")
-    if is_rows(validation):
-        raise ConfigError(f"validation: expected a share or a file beside init without data, found {type(validation).__name__}")
-    return set_validation(config, validation, False)
+    return set_validation(config, validation, False, label_names)
 
 
 def is_rows(validation: Any) -> bool:

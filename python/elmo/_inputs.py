@@ -184,13 +184,14 @@ def has_names(matrix: Any) -> bool:
 
 
 def dense_matrix(matrix: Any, what: str, of: str = "0 and 1") -> np.ndarray:
-    """A matrix of numbers as NumPy has it. The nullable columns of pandas are objects there."""
+    """A matrix of numbers as NumPy has it. The nullable columns of pandas are objects there; nulls become NaN."""
     array = np.asarray(matrix)
     if array.dtype == object:
-        for value in array.ravel():
+        values = [np.nan if is_null(value) else value for value in array.ravel()]
+        for value in values:
             if not isinstance(value, (numbers.Real, np.bool_)):
                 raise DataError(f"{what}: expected a matrix of {of}, found {describe(value)}")
-        array = array.astype(np.float64)
+        array = np.array(values, np.float64).reshape(array.shape)
     return array
 
 
@@ -205,28 +206,36 @@ def column_names(labels: Any, given: Sequence[Any] | None, columns: int) -> list
     return names
 
 
-def matrix_rows(labels: Any, label_names: Sequence[Any] | None) -> Iterator[list[str]]:
-    """A row per text, a column per label, 1 where the text has the label: SciPy, NumPy or a DataFrame."""
-    if hasattr(labels, "tocsr"):
-        labels = labels.tocsr()
-        values = labels.data
-    else:
-        names = column_names(labels, label_names, labels.shape[1])
-        labels = dense_matrix(labels, "labels")
-        values = labels.ravel()
+# What to do about a null in the place of 0 or 1.
+FLAG_ADVICE = "fill such gaps with 0, or take them as no label (allow_null_labels=True)"
+
+
+def matrix_rows(labels: Any, label_names: Sequence[Any] | None, allow_null: bool) -> Iterator[list[str | None]]:
+    """A row per text, a column per label, 1 where the text has the label: SciPy, NumPy or a DataFrame. A row with nulls that
+    are allowed ends in None."""
+    names = column_names(labels, label_names, labels.shape[1])
+    is_sparse = hasattr(labels, "tocsr")
+    labels = labels.tocsr() if is_sparse else dense_matrix(labels, "labels")
+    values = labels.data if is_sparse else labels.ravel()
     if values.dtype.kind not in "biuf":
         raise DataError(f"labels: expected a matrix of 0 and 1, found values of type {values.dtype}")
-    strange = values[~np.isin(values, (0, 1))]
-    if strange.size:
+    is_gap = values != values
+    if (strange := values[~np.isin(values, (0, 1)) & ~is_gap]).size:
         raise DataError(f"labels: expected a matrix of 0 and 1, found {strange[0]}")
-    if hasattr(labels, "indptr"):
-        names = column_names(labels, label_names, labels.shape[1])
-        for row in range(labels.shape[0]):
+    gaps = np.flatnonzero(is_gap)
+    rows, columns = ((np.searchsorted(labels.indptr, gaps, "right") - 1, labels.indices[gaps]) if is_sparse else
+                     np.divmod(gaps, len(names)))
+    if gaps.size and not allow_null:
+        raise DataError(f"labels: expected a matrix of 0 and 1, found nan in row {rows[0]}, column '{names[columns[0]]}'; {FLAG_ADVICE}")
+    with_gap = np.zeros(labels.shape[0], bool)
+    with_gap[rows] = True
+    for row in range(labels.shape[0]):
+        if is_sparse:
             there = slice(labels.indptr[row], labels.indptr[row + 1])
-            yield [names[c] for c in np.sort(labels.indices[there][labels.data[there] != 0])]
-    else:
-        for row in labels:
-            yield [names[c] for c in np.flatnonzero(row)]
+            of_row = np.sort(labels.indices[there][labels.data[there] == 1])
+        else:
+            of_row = np.flatnonzero(labels[row] == 1)
+        yield [*(names[c] for c in of_row), *([None] if with_gap[row] else [])]
 
 
 def refuse_flags(labels: Any, what: str) -> None:
@@ -253,7 +262,7 @@ def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bo
     if getattr(getattr(labels, "dtype", None), "kind", "-") in "UT":  # a NumPy array of names
         labels = labels.tolist()
     if is_matrix(labels):
-        yield from matrix_rows(labels, label_names)
+        yield from matrix_rows(labels, label_names, allow_null)
         return
     refuse_flags(labels, what)
     if label_names is not None:
@@ -292,8 +301,23 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
 
 
 def split_columns(text_column: str, there: Iterable[str] = ()) -> list[str]:
-    """The columns that text_column names, of a table with the columns `there`; one of these may hold a + or end in a blank."""
-    return [text_column] if text_column in there else [column.strip() for column in text_column.split("+")]
+    """The columns that text_column joins by +, of a table with the columns `there`, whose names may hold a + or end in a blank
+    themselves: of several ways to read it, the one whose first names are the longest. The library knows a copy of the rows by
+    what is between the signs."""
+    pieces, there = text_column.split("+"), set(there)
+    ways: list[list[str] | None] = [*([None] * len(pieces)), []]  # to read what follows so many pieces
+    for begin in reversed(range(len(pieces))):
+        for end in range(len(pieces), begin, -1):
+            name = "+".join(pieces[begin:end])
+            name = name if name in there else name.strip()
+            if name in there and (others := ways[end]) is not None:
+                ways[begin] = [name, *others]
+                break
+    parts = [piece.strip() for piece in pieces]
+    if any("+" in name for name in ways[0] or ()) and ("" in parts or len(set(parts)) < len(parts)):
+        raise ConfigError(f"text_column: expected names without equal or empty parts between their + signs, found {text_column!r}; "
+                          "rename a column")
+    return ways[0] or parts
 
 
 def listed_names(names: Sequence[str]) -> str:
@@ -332,15 +356,20 @@ def stands_for_columns(label_column: str, names: Iterable[str]) -> bool:
 FLAGS = {"": 0, "0": 0, "0.0": 0, "false": 0, "False": 0, "FALSE": 0, "1": 1, "1.0": 1, "true": 1, "True": 1, "TRUE": 1}
 
 
-def flags_of(values: Any, column: str, needed: bool) -> np.ndarray | None:
-    """A column of 0 and 1, where nothing is 0, as a file has them; None of one that holds anything else, unless it is
-    needed."""
+def flags_of(values: Any, column: str, needed: bool, allow_null: bool) -> np.ndarray | None:
+    """A column of 0 and 1, where an empty text is 0, as in a file, and a null that is allowed NaN; None of one that holds
+    anything else, or only nulls, unless it is needed."""
     array = np.asarray(values)
     if array.ndim == 1 and array.dtype.kind in "biu" and np.isin(array, (0, 1)).all():
         return array.astype(np.uint8)
-    flags = []
+    flags: list[float] = []
+    first_null = None
     for row, value in enumerate(iterate(values, f"column '{column}'", "0 and 1")):
-        flag = 0 if is_null(value) else FLAGS.get(value.strip()) if isinstance(value, str) else None
+        if is_null(value):
+            first_null = first_null or (row, value)
+            flags.append(np.nan)
+            continue
+        flag = FLAGS.get(value.strip()) if isinstance(value, str) else None
         if flag is None and isinstance(value, (numbers.Real, np.bool_)) and value in (0, 1):
             flag = int(value)
         if flag is None and needed:
@@ -349,10 +378,17 @@ def flags_of(values: Any, column: str, needed: bool) -> np.ndarray | None:
         if flag is None:
             return None
         flags.append(flag)
-    return np.array(flags, dtype=np.uint8)
+    if first_null is None:
+        return np.array(flags, dtype=np.uint8)
+    array = np.array(flags, dtype=np.float32)
+    if not needed and np.isnan(array).all():
+        return None
+    if not allow_null:
+        raise DataError(f"column '{column}'[{first_null[0]}]: expected 0 or 1, found {describe(first_null[1])}; {FLAG_ADVICE}")
+    return array
 
 
-def add_flags(rows: Rows, table: Any, columns: list[str], label_column: str, test: bool) -> int:
+def add_flags(rows: Rows, table: Any, columns: list[str], label_column: str, allow_null: bool, test: bool) -> int:
     """The rows of a table whose labels are columns of 0 and 1."""
     if hasattr(table, "read_all"):
         table = table.read_all()
@@ -370,13 +406,14 @@ def add_flags(rows: Rows, table: Any, columns: list[str], label_column: str, tes
         if name in columns or not name or not name.startswith(beginning):
             continue
         require_once(name, names)
-        if (flags := flags_of(table[keys[name]], name, bool(beginning))) is not None:
+        if (flags := flags_of(table[keys[name]], name, bool(beginning), allow_null)) is not None:
             labels[name] = flags
     if not labels:
         raise DataError(f"label_column: expected columns of 0 and 1 for '{label_column}', found none; write 1 where a row has "
-                        "the label that a column is named by, and 0 or nothing where it has not")
+                        "the label that a column is named by, and 0 where it has not")
     fields = {column: iterate(table[keys[column]], f"column '{column}'", "texts") for column in columns}
-    return add_values(rows, texts_in(fields), np.column_stack(list(labels.values())), list(labels), test=test)
+    return add_values(rows, texts_in(fields), np.column_stack(list(labels.values())), list(labels), test=test,
+                      allow_null=allow_null)
 
 
 def has_categories(values: Any) -> bool:
@@ -396,7 +433,7 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     there = column_list(table)
     columns = split_columns(text_column, there)
     if there and stands_for_columns(label_column, there):
-        return add_flags(rows, table, columns, label_column, test)
+        return add_flags(rows, table, columns, label_column, allow_null, test)
     for column in (*columns, label_column) if there else ():
         if column not in there:
             raise missing_column(column, column == label_column, there)
@@ -514,11 +551,11 @@ def texts_in(columns: dict[str, Iterator[Any]]) -> Iterator[Any]:
     first = next(iter(columns))
     for row, text in enumerate(joined(columns) if len(columns) > 1 else columns[first]):
         if not isinstance(text, str) and is_null(text):
-            raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; leave such rows out (dropna), "
-                            "or fill them (fillna(''))")
+            raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; leave such rows out, or fill "
+                            "them with ''")
         if not isinstance(text, str):
             advice = ("join its parts to one str" if isinstance(as_list(text), (list, tuple)) else
-                      "convert it (astype(str)), or name another column with text_column")
+                      "convert it to str, or name another column with text_column")
             raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; {advice}")
         yield text
 

@@ -31,6 +31,10 @@ TRAINED: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
 PARTS = ("best", "last", "manifest.json", "recipe.toml", "log.jsonl")
 
 
+class NotTrainedHere(_core.DataError, AttributeError):
+    """A run has no result: hasattr says so too."""
+
+
 class Run:
     """A run on disk. ``Run(folder)`` opens one; elmo.train returns one."""
 
@@ -115,8 +119,8 @@ class Run:
     def result(self) -> Result:
         """What training returned, of a run that this object trained."""
         if self._result is None:
-            raise _core.DataError(f"{self.path}: this run was opened, not trained here"
-                                  + ("; run.log holds its history" if os.path.exists(self.path + "/log.jsonl") else ""))
+            raise NotTrainedHere(f"{self.path}: this run was opened, not trained here"
+                                 + ("; run.log holds its history" if os.path.exists(self.path + "/log.jsonl") else ""))
         return self._result
 
     @property
@@ -218,7 +222,8 @@ class Run:
             kept = set_validation(config, validation, False)
         else:
             kept = set_validation(config, validation, False)
-            kept += set_own_data(config, self, "give them again as texts=… and labels=…, or others as validation=(texts, labels)")
+            kept += set_own_data(config, self, "give them again as texts=… and labels=…, or others as validation=(texts, labels)",
+                                 "give them again, or others, as validation=(texts, labels)")
         self._opened = None  # not two models at a time; it would be opened again anyway
         listener = Listener(progress)
         try:
@@ -298,10 +303,10 @@ def names_missing(error: _core.DataError, labels: Any, label_names: Any) -> _cor
     return None
 
 
-def set_own_data(config: _core.Config, run: Any, advice: str, needs_test: bool = False) -> list[Any]:
+def set_own_data(config: _core.Config, run: Any, advice: str, of_validation: str = "", needs_test: bool = False) -> list[Any]:
     """Sets the rows that a run was trained on, where they are copies or only Python reads them; returns what has to live
     as long as they are used. Otherwise the library takes them from the run. Test rows need be there only for what
-    `needs_test`."""
+    `needs_test`, validation rows where there is advice `of_validation`."""
     owner = owner_of_rows(run)
     if owner is not None:
         own, kept = owner._own, list(owner._kept)
@@ -309,6 +314,8 @@ def set_own_data(config: _core.Config, run: Any, advice: str, needs_test: bool =
         own = _core.resolve_for_run(folder_of(run), config)
         if has_lost_rows(own):
             raise _core.DataError(f"{folder_of(run)}: this run was trained on rows from memory, which it does not keep; {advice}")
+        if of_validation and not config.given("validation") and _core.is_row_folder(own.get("validation")):
+            refuse_lost_validation(of_validation)(f"those of {folder_of(run)} were rows from memory, which it does not keep")
         if not (kept := read_again(own, needs_test)):
             return []
     for key in ("data", "format", "validation", "test"):
@@ -389,7 +396,9 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     given = options.get("validation")
     of_given = set_file_for_validation(config, run, given) if is_table_file(given) else []
     if texts is None and data is None:
-        return of_given + set_own_data(config, run, advice, config.get("split") not in ("train", "validation"))
+        split = config.get("split")
+        of_validation = "give them again, or others, as texts=… and labels=…" if split == "validation" else ""
+        return of_given + set_own_data(config, run, advice, of_validation, split not in ("train", "validation"))
     of_validation = of_given or ([] if config.get("split") not in ("all", "validation") or not (as_file or is_path(data)) else
                      set_validation_of_run(config, run, lambda why: None))  # the library says so where it needs them
     if texts is None and is_path(data):

@@ -130,12 +130,13 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
 
     def _read_target(self, y: Any, what: str = "y") -> tuple[str, list[list[str | None]], np.ndarray]:
         """The form of y, the labels of each text (None for a null that is allowed) and all of them."""
+        allow_null = str(self.allow_null_labels).lower() == "true"
         if getattr(getattr(y, "dtype", None), "kind", "-") in "UT":  # names
             y = y.tolist() if is_matrix(y) and y.shape[1] != 1 else y
         if is_matrix(y) and (issparse(y) or y.shape[1] != 1):
             columns = range(y.shape[1])  # whatever a DataFrame calls them
-            return "sparse" if issparse(y) else "dense", list(label_rows(y, columns)), np.arange(len(columns))
-        allow_null = str(self.allow_null_labels).lower() == "true"
+            return ("sparse" if issparse(y) else "dense", list(label_rows(y, columns, allow_null=allow_null)),
+                    np.arange(len(columns)))
         entries = [whole_if_float(entry, f"{what}[{i}]") for i, entry in enumerate(iterate(y, what, "an entry per text"))]
         refuse_flags(entries, what)
         names = [list(dict.fromkeys(names_of(entry, f"{what}[{i}]", allow_null))) for i, entry in enumerate(entries)]  # sets

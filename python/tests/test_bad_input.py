@@ -95,7 +95,7 @@ def test_tables():
             ({"txt": TEXTS, "labels": LABELS}, r"expected a column 'text' \(did you mean 'txt'\?\), found 'txt'"),
             (pyarrow.table({"text": TEXTS, "labels": LABELS}).slice(0, 0), "data: expected at least one row, found none"),
             (pandas.DataFrame({"text": ["one", None], "labels": ["a", "b"]}),
-             r"column 'text'\[1\]: expected a str, found .*; leave such rows out \(dropna\), or fill them"),
+             r"column 'text'\[1\]: expected a str, found .*; leave such rows out, or fill them with ''$"),
             (pandas.DataFrame({"text": ["one", "two"], "labels": ["a", None]}),
              r"column 'labels'\[1\]: expected a label's name or whole number, found .*; leave such rows out \(dropna\), or take "
              r"them as texts without labels \(allow_null_labels=True\)"),
@@ -122,7 +122,7 @@ def test_tables():
             (pandas.DataFrame([["one", "two", "b"]], columns=["text", "text", "labels"]),
              "expected the column 'text' once, found it 2 times; rename one of them"),
             (pandas.DataFrame({"text": [1, 2], "labels": ["a", "b"]}),
-             r"column 'text'\[0\]: expected a str, found 1 \(int\); convert it \(astype\(str\)\), or name another column"),
+             r"column 'text'\[0\]: expected a str, found 1 \(int\); convert it to str, or name another column"),
             (5, "data: expected a path, a table or a dict of columns, found 5"),
             ([{"text": "one", "labels": "a"}], r"data: expected .*; give texts=… and labels=…, or pandas.DataFrame"),
             ("nothing/here", "nothing/here"), ("nothing/here.parquet", "nothing/here.parquet")):
@@ -386,7 +386,7 @@ def test_matrices_that_are_none():
     flat = sparse.coo_array(np.ones(3))
     frame = pandas.DataFrame({"a": [1, 0, None], "b": [0, 1, 1]}).astype("Int64")
     for labels, names, message in ((flat, None, "labels: expected an entry per text, found a SciPy matrix of the shape"),
-                                   (frame, None, "expected a matrix of 0 and 1, found <NA>"),
+                                   (frame, None, "expected a matrix of 0 and 1, found nan in row 2, column 'a'"),
                                    (np.eye(3), 3, "label_names: expected a name per column, found 3"),
                                    (np.eye(3), {"a": 2, "b": 1, "c": 0}, "label_names: expected a name per column, found")):
         with pytest.raises(elmo.DataError, match=message):
@@ -664,6 +664,15 @@ def test_whole_floats_that_may_be_rounded():
     assert elmo.train(texts=["a", "b"] * 20, labels=[2.0**53, 3.0] * 20, **SMALL | dict(epochs=1)).label_names == ["3", str(2**53)]
 
 
+def test_texts_beside_columns_of_0_and_1_that_are_none():
+    """The advice fits tables of any library."""
+    pyarrow = pytest.importorskip("pyarrow")
+    for values, message in ((["one", None], r"found None \(NoneType\); leave such rows out, or fill them with ''$"),
+                            ([1, 2], r"found 1 \(int\); convert it to str, or name another column with text_column$")):
+        with pytest.raises(elmo.DataError, match=r"column 'text'\[\d\]: expected a str, " + message):
+            elmo.train(pyarrow.table({"text": values, "has_a": [0, 1]}), label_column="has_*", **SMALL)
+
+
 def test_columns_of_0_and_1_beside_a_column_that_is_there_twice():
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.Table.from_arrays([pyarrow.array(TEXTS), pyarrow.array(TEXTS), pyarrow.array([1, 0, 1])], ["text", "text", "g_a"])
@@ -701,6 +710,25 @@ def test_a_column_whose_name_ends_in_a_blank_or_holds_a_plus():
     for column in (" title ", "a+b"):
         run = elmo.train({column: texts, "labels": ["x", "y"] * 20}, text_column=column, **SMALL)
         assert run.evaluate({column: texts, "labels": ["x", "y"] * 20}).protocol.samples == 40
+
+
+def test_a_list_of_columns_whose_names_hold_a_plus():
+    """A run finds them again."""
+    pyarrow = pytest.importorskip("pyarrow")
+    texts, tail = [f"{'odd' if i % 2 else 'even'} {i}" for i in range(40)], ["x"] * 40
+    labels, few = ["x", "y"] * 20, SMALL | dict(epochs=2)
+    wanted = elmo.train({"a": texts, "b": tail, "labels": labels}, text_column=["a", "b"], **few)
+    for names in (["Q+A", "b"], ["b+c", "d"], [" a+b+c ", " d "]):
+        table = {names[0]: texts, names[1]: tail, "labels": labels, "Q": tail}
+        for form in (table, pyarrow.table(table)):
+            run = elmo.train(form, text_column=names, **few)
+            assert run.predict(texts).scores.tolist() == wanted.predict(texts).scores.tolist()
+            assert run.evaluate(form).protocol.samples == 40
+    with pytest.raises(elmo.DataError, match=r"expected a column 'Q', found 'Q\+A', 'labels'; name it with"):
+        elmo.train({"Q+A": texts, "labels": labels}, text_column=["Q+A", "b"], **few)
+    for names in (["Q+A", "Q+B"], ["C++"], ["Q+A", "A"]):
+        with pytest.raises(elmo.ConfigError, match="^text_column: expected names without equal or empty parts between their "):
+            elmo.train({**{name: texts for name in names}, "labels": labels}, text_column=names, **few)
 
 
 def test_numbers_that_are_none(run):
@@ -745,3 +773,4 @@ def test_what_needs_texts_refuses_a_head_on_vectors(tmp_path, run):
         head.result
     with pytest.raises(elmo.DataError, match="this run was opened, not trained here; run.log holds its history$"):
         elmo.Run(run.path).result
+    assert hasattr(run, "result") and not hasattr(elmo.Run(run.path), "result")

@@ -284,6 +284,18 @@ def test_a_threshold_of_nothing(texts, matrix):
     assert ElmoClassifier(threshold=0, top=2, **SMALL).fit(texts, y).predict(CASES).sum() == 4
 
 
+def test_nulls_in_a_matrix_are_no_label_where_they_are_allowed(texts, matrix):
+    zeros = matrix[0].astype(float)
+    zeros[::7] = 0
+    with_gaps = zeros.copy()
+    with_gaps[::7] = np.nan
+    with pytest.raises(elmo.DataError, match="found nan in row 0, column '0'; fill such gaps with 0"):
+        ElmoClassifier(**SMALL).fit(texts, with_gaps)
+    expected = ElmoClassifier(**SMALL).fit(texts, zeros).predict_proba(texts[:9])
+    found = ElmoClassifier(allow_null_labels=True, **SMALL).fit(texts, with_gaps).predict_proba(texts[:9])
+    assert (found != expected).nnz == 0
+
+
 def test_frames_of_nullable_flags(texts, matrix):
     pandas = pytest.importorskip("pandas")
     y, names = matrix

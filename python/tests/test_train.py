@@ -476,8 +476,9 @@ def test_columns_of_0_and_1_are_labels(tmp_path):
     expected = elmo.train(path, label_column="*", **few)
     assert expected.label_names == ["is_large", "is_red"]
     forms = [frame, columns, arrow, arrow.to_reader(), str(tmp_path / "rows.parquet"),
-             frame.assign(is_red=frame.is_red.astype("Int64").where(frame.is_red == 1)),  # nothing is 0
-             {**columns, "is_red": [str(i % 2) for i in range(60)]}]
+             frame.assign(is_red=frame.is_red.astype("Int64")),
+             frame.assign(nobody_knows=None, is_it_red=["yes", "no"] * 30).rename(columns={"is_it_red": "red"}),  # passed over by *
+             {**columns, "is_red": ["1" if i % 2 else "" for i in range(60)]}]
     for form in forms:
         for pattern in ("*", "is_*"):
             run = elmo.train(form if not hasattr(form, "read_next_batch") else arrow.to_reader(), label_column=pattern, **few)
@@ -492,6 +493,32 @@ def test_columns_of_0_and_1_are_labels(tmp_path):
         elmo.train(frame, label_column="x*", **few)
     with pytest.raises(elmo.DataError, match="expected a column 'word' .did you mean 'words'"):
         elmo.train(frame, label_column="*", text_column="word")
+
+
+def test_nulls_in_columns_of_0_and_1(tmp_path, caplog):
+    """They are no 0: a gap may mean that nobody knows."""
+    pandas, pyarrow, sparse = (pytest.importorskip(name) for name in ("pandas", "pyarrow", "scipy.sparse"))
+    texts = [f"number {i} is {'red' if i % 2 else 'blue'}" for i in range(60)]
+    red, blue = [None if i >= 50 else i % 2 for i in range(60)], [(i + 1) % 2 for i in range(60)]
+    frame = pandas.DataFrame({"text": texts, "is_red": pandas.Series(red, dtype="float64"), "is_blue": blue})
+    table = pyarrow.table({"text": texts, "is_red": red, "is_blue": blue})
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "rows.parquet")
+    few = {"encoder": "linear", "progress": False, "test_share": 0}
+    filled = elmo.train(frame.fillna(0), label_column="is_*", **few)
+    matrix = frame[["is_red", "is_blue"]]
+    tables = [frame, frame.convert_dtypes(), table, {"text": texts, "is_red": red, "is_blue": blue}, str(tmp_path / "rows.parquet")]
+    forms = [(dict(data=form, label_column=pattern), r"column 'is_red'\[50\]: expected 0 or 1, found (nan|None|<NA>) ")
+             for form in tables for pattern in ("*", "is_*")]
+    forms += [(dict(texts=texts, labels=form), "labels: expected a matrix of 0 and 1, found nan in row 50, column '(is_red|0)'; ")
+              for form in (matrix, matrix.convert_dtypes(), matrix.to_numpy(), sparse.csr_matrix(matrix.to_numpy()))]
+    for data, message in forms:
+        with pytest.raises(elmo.DataError, match=message + r".*fill such gaps with 0, or take them as no label \(allow_null_labels=True\)$"):
+            elmo.train(**data, **few)
+        caplog.clear()
+        with caplog.at_level("WARNING", "elmo"):
+            run = elmo.train(**data, allow_null_labels=True, **few)
+        assert "10 rows with null" in caplog.text and "such a null is no label" in caplog.text
+        assert run.predict(texts).scores.tolist() == filled.predict(texts).scores.tolist()
 
 
 def test_text_columns_as_a_list_and_with_blanks(texts, labels):
@@ -529,7 +556,7 @@ def test_more_epochs_need_no_data(texts, labels, tmp_path):
         assert more.log[0].labels == first.log[0].labels and more.log[0].train_rows == first.log[0].train_rows
         assert more.evaluate().protocol.samples == first.evaluate().protocol.samples
         assert elmo.train(init=first, epochs=1, validation=0.2, progress=False).log[0].validation_rows > 20
-    for given in (dict(test=(texts, labels)), dict(labels=labels), dict(validation=(texts, labels))):
+    for given in (dict(test=(texts, labels)), dict(labels=labels)):
         with pytest.raises(elmo.ConfigError, match="expected"):
             elmo.train(init=first, **given)
 
@@ -572,27 +599,32 @@ def test_a_category_is_one_label(tmp_path):
 
 
 def test_the_command_that_converts_classes_keeps_their_names(tmp_path, monkeypatch):
-    """What the program advises, word by word; -1 is no label."""
+    """What the program advises, word by word, with the columns that it knows; -1 is no label."""
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     monkeypatch.chdir(tmp_path)
     names = ["fruit", "building"]
-    features = {"labels": {"names": names, "_type": "ClassLabel"}}
-    table = pyarrow.table({"text": [f"{('an apple', 'a house', 'a stone')[i % 3]}, number {i}" for i in range(180)],
-                           "labels": [(0, 1, -1)[i % 3] for i in range(180)]}).replace_schema_metadata(
-        {"huggingface": json.dumps({"info": {"features": features}})})
-    parquet.write_table(table, tmp_path / "rows.parquet")
-    save_to_disk(tmp_path / "saved", table)
-    (tmp_path / "saved/dataset_info.json").write_text(json.dumps({"features": features}))
-    for data in ("rows.parquet", "saved"):
-        run = elmo.train(data, allow_null_labels=True, encoder="linear", progress=False, out=f"run of {data}")
-        expected = run.evaluate()
-        refused = elmo_program("eval", run.path, "--data", data).stderr
-        code = re.search('python3 -c "([^"]*)" and name the folder data', refused)[1]
-        subprocess.run([sys.executable, "-c", code.replace(")", ", allow_null_labels=True, overwrite=True)")], check=True)
-        scored = elmo_program("eval", run.path, "data", "--json")
-        assert scored.returncode == 0 and json.loads(scored.stdout)["P@1"] == expected["P@1"], scored.stderr
-        assert json.loads(scored.stdout)["protocol"]["samples"] == expected.protocol.samples
-        assert elmo.train("data", encoder="linear", progress=False).label_names == sorted(names)
+    texts, numbers = [f"{('an apple', 'a house', 'a stone')[i % 3]}, number {i}" for i in range(180)], [(0, 1, -1)[i % 3] for i in range(180)]
+    for text_column, label_column in (("text", "labels"), ("the name", "kind")):
+        features = {label_column: {"names": names, "_type": "ClassLabel"}}
+        table = pyarrow.table({text_column: texts, label_column: numbers}).replace_schema_metadata(
+            {"huggingface": json.dumps({"info": {"features": features}})})
+        parquet.write_table(table, tmp_path / "rows.parquet")
+        shutil.rmtree(tmp_path / "saved", ignore_errors=True)
+        save_to_disk(tmp_path / "saved", table)
+        (tmp_path / "saved/dataset_info.json").write_text(json.dumps({"features": features}))
+        columns = dict(text_column=text_column, label_column=label_column)
+        for data in ("rows.parquet", "saved"):
+            run = elmo.train(data, allow_null_labels=True, encoder="linear", progress=False, out=f"run of {data}", overwrite=True, **columns)
+            expected = run.evaluate()
+            for refused in (elmo_program("eval", run.path, "--data", data), elmo_program("eval", run.path),
+                            elmo_program("train", data, "--out", "run", "--allow-null-labels", *flags(columns))):
+                code = re.search('python3 -c "([^"]*)" and name the folder data', refused.stderr)[1]
+                subprocess.run([sys.executable, "-c", code.replace(")", ", overwrite=True)")], check=True)
+            scored = elmo_program("eval", run.path, "data", "--json")
+            assert scored.returncode == 0 and json.loads(scored.stdout)["P@1"] == expected["P@1"], scored.stderr
+            assert json.loads(scored.stdout)["protocol"]["samples"] == expected.protocol.samples
+            assert ("there the columns are called text and labels" in refused.stderr) == (text_column != "text")
+            assert elmo.train("data", encoder="linear", progress=False).label_names == sorted(names)
 
 
 def test_a_category_of_polars_is_one_label():

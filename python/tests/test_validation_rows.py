@@ -74,9 +74,46 @@ def test_validation_rows_of_a_run_beside_other_rows(tmp_path, caplog):
     assert "which it does not keep; a share of 0.02 of the rows is taken; validation= takes others" in caplog.text
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table_of(200).to_pylist()))
     elmo.train(tmp_path / "rows.jsonl", validation=(texts[:50], labels[:50]), out=tmp_path / "lines", **COLUMNS, **SHORT)
-    with pytest.raises(elmo.DataError, match="^validation: those of the run were rows from memory, which are gone; give them again, or "
-                                             "others, with validation$"):
+    with pytest.raises(elmo.DataError, match="^validation: those of .* which it does not keep; give them again, or others, as validation=.texts, labels.$"):
         elmo.Run(tmp_path / "lines").calibrate()
+
+
+def test_each_call_says_what_it_takes_where_validation_rows_from_memory_are_gone(tmp_path):
+    """And takes it."""
+    pandas = pytest.importorskip("pandas")
+    texts, labels = rows(200)
+    pair = (texts[:50], labels[:50])
+    held = pandas.DataFrame({"title": pair[0], "tags": pair[1]})
+    file = write_parquet(tmp_path / "rows.parquet", table_of(200))
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table_of(200).to_pylist()))
+    gone = "^validation: those of .*run.* were rows from memory, which it does not keep; give "
+    for number, data in enumerate((file, tmp_path / "rows.jsonl")):
+        elmo.train(data, validation=pair, out=tmp_path / f"run{number}", **COLUMNS, **SHORT)
+        run = elmo.Run(tmp_path / f"run{number}")
+        for call in (run.index, lambda: run.evaluate(split="validation"), lambda: run.report(split="validation", out=tmp_path / "page.html")):
+            with pytest.raises(elmo.DataError, match=gone + "them again, or others, as texts=… and labels=…$"):
+                call()
+        assert run.index(texts=pair[0]).texts > 0 and run.evaluate(texts=pair[0], labels=pair[1]).protocol.samples == 50
+        assert run.evaluate(bootstrap=0).protocol.samples > 0 < run.evaluate(split="all", bootstrap=0).protocol.samples
+        with pytest.raises(elmo.DataError, match=gone + r"them again, or others, as validation=\(texts, labels\), or a share$"):
+            elmo.train(init=run, epochs=1)
+        for validation in (pair, held, file):
+            log = elmo.train(init=run, validation=validation, epochs=1).log
+            assert log[0].validation_rows == (200 if validation is file else 50)
+        assert elmo.train(init=run, validation=0.3, epochs=1).log[0].validation_rows > 20
+        with pytest.raises(elmo.DataError, match=gone + r"data too, and the same ones again as validation=\(texts, labels\)$"):
+            elmo.train(out=run.path, resume=True)
+        assert not elmo.train(data, validation=pair, out=run.path, resume=True, **COLUMNS).result.interrupted
+        for call in (run.index, run.evaluate):
+            with pytest.raises(elmo.ConfigError, match="^validation: expected a file, found .*; give rows in memory as texts=… and labels=…$"):
+                call(validation=held)
+        with pytest.raises(elmo.DataError, match="which are gone; write them, or others, to a file and name it with validation$"):
+            run.evaluate(data, split="validation")
+        assert run.evaluate(data, split="validation", validation=file).protocol.samples == 200
+    matrix = [[name in row for name in ("bird", "river")] for row in labels[:50]]
+    matrix = pytest.importorskip("numpy").array(matrix)
+    more = elmo.train(init=run, validation=(pair[0], matrix), label_names=["bird", "river"], epochs=1)
+    assert more.log[0].validation_rows == 50
 
 
 def test_a_file_for_validation_that_a_recipe_names(tmp_path):

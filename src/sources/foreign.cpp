@@ -9,6 +9,7 @@
 
 #include "base/text_util.h"
 #include "config/views.h"
+#include "elmo/config.h"
 #include "elmo/error.h"
 #include "formats/zip_file.h"
 #include "io/byte_source.h"
@@ -67,12 +68,24 @@ bool has_classes(const fs::path& file) {
     return false;
 }
 
-// The command that keeps the names of classes.
-std::string conversion_by_elmo(const std::string& data) {
+// The command that keeps the names of classes. It writes texts and labels only, so it has to find them.
+std::string conversion_by_elmo(const std::string& data, const ReadOptions* reading) {
+    std::string options;
+    const Config usual;
+    const auto add_column = [&](const char* key, const std::string& column, const std::string& usual_column) {
+        if (column != usual_column)
+            options += fmt::format(", {}='{}'", key, name_in_command(column, "COLUMN"));
+    };
+    if (reading != nullptr) {
+        add_column("text_column", reading->text_column, usual.text_column);
+        add_column("label_column", reading->label_column, usual.label_column);
+    }
+    const std::string written = options.empty() ? "" : "; there the columns are called text and labels";
+    if (reading != nullptr && reading->allow_null_labels) options += ", allow_null_labels=True";
     return fmt::format(
-        "python3 -c \"import elmo; elmo.convert('{}', out='data')\" and name the folder data (its "
-        "classes have names, which the Python package keeps)",
-        data);
+        "python3 -c \"import elmo; elmo.convert('{}', out='data'{})\" and name the folder data (its "
+        "classes have names, which the Python package keeps{})",
+        data, options, written);
 }
 
 [[noreturn]] void refuse(const fs::path& file, std::string_view name, const std::string& advice) {
@@ -116,7 +129,8 @@ bool has_ending(const fs::path& folder, std::string_view ending) {
     return false;
 }
 
-void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool packed) {
+void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool packed,
+                          const ReadOptions* reading) {
     // What has no name has to be saved first.
     const bool named = file != kStandardInput && !packed;
     const bool plain = named && name_in_command(file.string(), "") == file.string();
@@ -131,11 +145,12 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool pac
                         [](char c) { return c > 31 || c == '\n' || c == '\r' || c == '\t'; }))
             continue;
         refuse(file, kind.name,
-               kind.read.empty() ? "export it as CSV or JSON lines"
-                                 : save + "convert it: " +
-                                       (named && has_classes(file)
-                                            ? conversion_by_elmo(name_in_command(name.string(), "FILE"))
-                                            : conversion(name, kind.read)));
+               kind.read.empty()
+                   ? "export it as CSV or JSON lines"
+                   : save + "convert it: " +
+                         (named && has_classes(file)
+                              ? conversion_by_elmo(name_in_command(name.string(), "FILE"), reading)
+                              : conversion(name, kind.read)));
     }
     if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
         refuse(file.string() + ":1", "UTF-16",
@@ -157,7 +172,7 @@ std::string name_in_command(const std::string& name, const char* instead) {
 
 void refuse_foreign_line(std::string_view line, const fs::path& file) {
     const std::string name = file.filename().string();
-    refuse_foreign_bytes(line, file, without_packed_ending(name) != name);
+    refuse_foreign_bytes(line, file, without_packed_ending(name) != name, nullptr);
     if (line.size() > 262 && line.substr(257).starts_with("ustar"))
         refuse(file, "a tar archive", "unpack it and name the file or its folder");
     if (line.find('\0') != line.npos)
@@ -165,7 +180,7 @@ void refuse_foreign_line(std::string_view line, const fs::path& file) {
                "export it as CSV or JSON lines; text in UTF-16 without a mark: iconv -f UTF-16LE -t UTF-8");
 }
 
-void refuse_foreign_file(const fs::path& file) {
+void refuse_foreign_file(const fs::path& file, const ReadOptions* reading) {
     std::error_code error;
     if (!fs::is_regular_file(file, error)) return;
     std::string first(16, '\0');
@@ -173,7 +188,7 @@ void refuse_foreign_file(const fs::path& file) {
     in.read(first.data(), static_cast<std::streamsize>(first.size()));
     first.resize(static_cast<std::size_t>(in.gcount()));
     if (first.starts_with("PK\x03\x04")) return refuse_zip(file);
-    refuse_foreign_bytes(first, file, false);
+    refuse_foreign_bytes(first, file, false, reading);
 }
 
 bool is_foreign_file(const fs::path& file) {
@@ -185,7 +200,7 @@ bool is_foreign_file(const fs::path& file) {
     return false;
 }
 
-void refuse_foreign_folder(const fs::path& folder) {
+void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
     const auto is_there = [&](const char* name) {
         std::error_code error;
         return fs::exists(folder / name, error);
@@ -205,7 +220,7 @@ void refuse_foreign_folder(const fs::path& folder) {
         for (const auto& split : fs::directory_iterator(folder, error))
             classes = classes || (splits && has_classes(split.path() / "dataset_info.json"));
         const std::string command =
-            classes ? conversion_by_elmo(in_command)
+            classes ? conversion_by_elmo(in_command, &reading)
             : splits
                 ? fmt::format(
                       "python3 -c \"import datasets; [d.to_json('data/' + s + '.jsonl') for s, d in "

@@ -7,14 +7,16 @@
 
 namespace elmo {
 
+struct ReadOptions;
+
 // The name as it may stand, in quotes, in a command that people copy into a shell, also inside of Python
 // there; or else `instead`, as the name could be a command itself.
 std::string name_in_command(const std::string& name, const char* instead);
 
 // DataError that names what the file is and how to convert it, where it is Parquet, Arrow, a workbook, a
 // pickle, a database, UTF-16 or a zip archive of several files. Standard input and what cannot be opened
-// pass.
-void refuse_foreign_file(const std::filesystem::path& file);
+// pass. The command reads the columns that `reading` names, where it has to name them.
+void refuse_foreign_file(const std::filesystem::path& file, const ReadOptions* reading = nullptr);
 
 // Whether it is one of them.
 bool is_foreign_file(const std::filesystem::path& file);
@@ -24,7 +26,7 @@ bool is_foreign_file(const std::filesystem::path& file);
 void refuse_foreign_line(std::string_view line, const std::filesystem::path& file);
 
 // The same for a run, a folder that Hugging Face's save_to_disk wrote, or one of Parquet or Arrow files.
-void refuse_foreign_folder(const std::filesystem::path& folder);
+void refuse_foreign_folder(const std::filesystem::path& folder, const ReadOptions& reading);
 
 // DataError for a folder, or one of folders, with a file per text.
 void refuse_folder_of_texts(const std::filesystem::path& folder);

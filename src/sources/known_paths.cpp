@@ -140,8 +140,8 @@ void require_known_path(const ReadOptions& reading, const std::string& path, boo
                 ? fmt::format("{}: the run was trained on rows from memory, which are gone; write them, or "
                               "others, to a file and name it with --data",
                               path)
-                : fmt::format("{}: those of the run were rows from memory, which are gone; give them again, "
-                              "or others, with {}",
+                : fmt::format("{}: those of the run were rows from memory, which are gone; write them, or "
+                              "others, to a file and name it with {}",
                               key, flag_of(key)));
     if (key == "data" && is_gone) throw DataError(gone_data_of_run(path));
     // Where a blank stands, the rest would be more flags.

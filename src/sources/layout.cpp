@@ -186,7 +186,7 @@ void refuse_other_files(const fs::path& folder) {
 // reads.
 void refuse_foreign(const ReadOptions& reading, const fs::path& data) {
     try {
-        fs::is_directory(data) ? refuse_foreign_folder(data) : refuse_foreign_file(data);
+        fs::is_directory(data) ? refuse_foreign_folder(data, reading) : refuse_foreign_file(data, &reading);
     } catch (const DataError& error) {
         if (!reading.data_of_run) throw;
         throw DataError(fmt::format(
@@ -640,7 +640,7 @@ Validation parse_validation(const ReadOptions& reading) {
     std::error_code error;
     if (fs::exists(text, error) || is_rows_path(text))
         require_known_path(reading, text, reading.validation_of_run, "validation");
-    if (there && reading.validation_of_run) refuse_foreign_file(text);
+    if (there && reading.validation_of_run) refuse_foreign_file(text, &reading);
     if (!there)
         throw ConfigError(fmt::format(
             "validation: expected a share from 0 to below 1, or a file, found '{}'{}", quoted(text),

@@ -75,9 +75,8 @@ TEST_F(KnownPaths, RowsFromMemoryThatAreGoneAreNamedSo) {
         "/none/elmo-rows-aB3dE6: the run was trained on rows from memory, which are gone; write them, or "
         "others, to a file and name it with --data");
     EXPECT_EQ(said("elmo-rows-0123456789abcdef/train.jsonl", "validation"),
-              "validation: those of the run were rows from memory, which are gone; give them again, or "
-              "others, with "
-              "--validation");
+              "validation: those of the run were rows from memory, which are gone; write them, or "
+              "others, to a file and name it with --validation");
     EXPECT_EQ(said("/none/rows.csv"),
               "/none/rows.csv: no such file or folder, but the run was trained on it; name the data");
     EXPECT_EQ(said("none/rows.csv"),
