@@ -18,8 +18,9 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-// Of most files the first row tells it. An empty one is not this.
-bool has_no_labelled_row(const fs::path& file, Layout layout) {
+// Of most files the first row tells it. An empty one is not this, nor one that is not written as the training
+// file.
+bool has_no_labelled_row(const fs::path& file, Layout layout) try {
     layout.cells.allow_null = true;  // a row without labels, whether that is allowed or not
     const auto source = open_named_labels(file, layout);
     const auto parser = source->parser();
@@ -35,6 +36,8 @@ bool has_no_labelled_row(const fs::path& file, Layout layout) {
         if (!labels.names.empty()) return false;
     }
     return any;
+} catch (const DataError&) {
+    return false;
 }
 
 // Beside a training file without a header: texts, and no tab behind them.
