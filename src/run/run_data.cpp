@@ -166,6 +166,13 @@ void RunData::store_recompute(const std::string& mode) {
                                std::string(kAutoReason) + "no product again, and no more memory");
 }
 
+void RunData::plan_batch(std::int64_t batch_size) {
+    config_.batch_size = batch_size;
+    train_->set_batch_size(batch_size);
+    if (validation_) validation_->set_batch_size(validation_batch(config_));
+    total_steps_ = steps_of(config_, train_->steps_per_epoch());
+}
+
 RankShare RunData::share(const Context& context) const {
     const Ranks& ranks = ranks_of(context);
     RankShare share{ranks.rank(), ranks.size(), config_.label_groups.value_or(1),
