@@ -146,8 +146,4 @@ Config with_data_numbers(Config config, EncoderStart start, const DataFacts& fac
     return config;
 }
 
-std::int64_t longer_length(EncoderStart start) {
-    return start == EncoderStart::kBag ? 512 : 256;
-}
-
 }  // namespace elmo
