@@ -170,7 +170,11 @@ class Torture:
 
     def train_job(self, mode, name="run", steps=12, more={}):
         run = self.work / name
-        first = [self.elmo, "train", str(self.data), "--out", str(run), *self.with_steps(steps), *mode]
+        options = self.with_steps(steps)
+        if "--encoder" in mode:  # of a folder, which has its own width
+            at = options.index("--width")
+            del options[at:at + 2]
+        first = [self.elmo, "train", str(self.data), "--out", str(run), *options, *mode]
         # A run that was never saved is started again.
         again = lambda: first + (["--resume"] if (run / "last").exists() else ["--overwrite"])
         return Job(first, [run], again, more=more)

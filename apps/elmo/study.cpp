@@ -54,9 +54,8 @@ Verb study_verb() {
          {"exponents", "", "bits: numbers of exponent bits, for example 2,3,4,5,8"},
          {"mantissas", "", "bits: numbers of mantissa bits, for example 1,2,3,4,5,7"},
          {"formats", "",
-          "bits: these formats instead of a grid, separated by spaces: a precision, optionally with "
-          "/nearest, "
-          "/paired, /shared or /steps after it"},
+          "bits: these formats instead of a grid, separated by spaces: a precision, optionally with /nearest "
+          "or its noise after it: /independent, /paired, /shared, /steps or /shared-steps"},
          {"plan-only", "", "paper: what the plan of memory answers, without data and without a GPU", true},
          {"only", "", "paper: these tables and figures, separated by commas, for example T2,T10,F4"},
          {"sets", "", "paper: these data sets, separated by commas, for example amazon-3m"},

@@ -49,10 +49,13 @@ std::string report(const TuneResult& result) {
 void run_tune(Invocation& call) {
     if (!call.words.empty()) call.config.data = call.words[0];
     if (call.config.out.empty()) usage_error(tune_verb(), "--out is missing: the folder to write to");
-    TuneRequest request{call.config, parse_trials(call.extra.at("trials")), 0, call.command};
-    if (request.trials < 1)
-        usage_error(tune_verb(), fmt::format("--trials: expected a whole number above 0, found '{}'",
-                                             quoted(call.extra.at("trials"))));
+    TuneRequest request{call.config, {}, 0, call.command};
+    if (const std::string& trials = call.extra.at("trials"); !trials.empty()) {
+        request.trials = parse_trials(trials);
+        if (*request.trials < 1)
+            usage_error(tune_verb(),
+                        fmt::format("--trials: expected a whole number above 0, found '{}'", quoted(trials)));
+    }
     if (const std::string& budget = call.extra.at("budget"); !budget.empty()) {
         request.seconds = parse_seconds(budget);
         if (request.seconds < 0)
@@ -88,7 +91,7 @@ Verb tune_verb() {
         1,
         false,
         {{"budget", "", "Time after which no more is trained: 90s, 30m, 2h; no limit unless given"},
-         {"trials", "16", "Candidates of the first round"}},
+         {"trials", "", "Candidates of the first round: 16 unless given"}},
         {{"elmo tune data/wordnet --out tuned --budget 30m", "A search of half an hour"},
          {"elmo train data/wordnet --out runs/tuned --recipe tuned/recipe.toml", "Trains with what it found"},
          {"elmo tune --out tuned --budget 1h --resume", "Goes on for another hour"}},
@@ -98,7 +101,9 @@ Verb tune_verb() {
         "whole trainings "
         "compares candidates with the epochs of the defaults only, and tells no gain. What is given on the "
         "command line is not varied. A tenth of the training rows validates unless --validation says "
-        "otherwise; test rows have no part in it. Writes recipe.toml, study.html, study.csv and "
+        "otherwise; test rows have no part in it. --resume goes on with the options that the search was "
+        "begun "
+        "with. Writes recipe.toml, study.html, study.csv and "
         "study.json to FOLDER.",
         run_tune,
         "t",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "elmo/api.h"
@@ -12,10 +13,11 @@
 namespace elmo {
 
 struct TuneRequest {
-    Config config;             // of the data; what is given in it stays, the rest may be varied
-    std::int64_t trials = 16;  // candidates of the first round; the defaults are one of them
-    double seconds = 0;        // after which no more is trained; 0: no limit
-    std::string command;       // as it was typed, for the page
+    Config config;  // of the data; what is given in it stays, the rest may be varied
+    // Candidates of the first round, the defaults among them; nothing: 16.
+    std::optional<std::int64_t> trials = {};
+    double seconds = 0;   // after which no more is trained; 0: no limit
+    std::string command;  // as it was typed, for the page
 };
 
 struct TuneResult {
@@ -44,7 +46,8 @@ void visit_fields(const TuneResult& result, Visit&& visit) {
     visit("best", result.best);
 }
 
-// Writes recipe.toml, study.html, study.csv and study.json to config.out. Test rows have no part in it.
+// Writes recipe.toml, study.html, study.csv and study.json to config.out. Test rows have no part in it. With
+// `resume`, data, options and trials that are not given are those that the search was begun with.
 // ConfigError where the folder holds a search already while neither overwrite nor resume is set.
 ELMO_API TuneResult tune(const Context& context, const TuneRequest& request);
 

@@ -65,6 +65,8 @@ class BatchPlan {
     const std::vector<std::int64_t>& rows() const { return rows_; }
     std::int64_t num_rows() const { return static_cast<std::int64_t>(rows_.size()); }
     std::int64_t batch_size() const { return batch_size_; }
+    // Another size, of at least 1: the same rows in the same order.
+    void set_batch_size(std::int64_t batch_size) { batch_size_ = batch_size; }
     std::int64_t steps_per_epoch() const { return (num_rows() + batch_size_ - 1) / batch_size_; }
 
     // Fills `batch` for a step; its vectors keep their memory from call to call.

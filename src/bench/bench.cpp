@@ -374,7 +374,7 @@ BenchResult bench(const Context& given_context, const std::string& what, const C
         throw ConfigError(
             "encoder: bench measures encoders that are trained in steps, found linear; give bag or a folder");
     Config plain = given;
-    if (plain.encoder == "auto") plain.encoder = "bag";
+    if (plain.encoder == "auto" && (plain.shape.empty() || !plain.data.empty())) plain.encoder = "bag";
     const int ranks = ranks_of(context).size();
     if (plain.ranks > 1 && plain.ranks != ranks)
         throw ConfigError(

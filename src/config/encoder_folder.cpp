@@ -75,6 +75,14 @@ bool is_encoder_folder(const std::string& encoder) {
     return encoder != "bag" && encoder != kLinearEncoder && encoder != kVectorEncoder && encoder != "auto";
 }
 
+bool holds_tokenizer(const std::string& folder) {
+    std::error_code error;
+    for (const char* name :
+         {"tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model"})
+        if (fs::exists(fs::path(folder) / name, error)) return true;
+    return false;
+}
+
 std::string encoder_folder(const std::string& encoder) {
     std::error_code ignored;
     if (!is_encoder_folder(encoder)) return encoder;

@@ -23,6 +23,9 @@ std::size_t option_index(std::string_view key, std::string_view where);
 // The line of a recipe that holds a key's value: "key = value\n".
 std::string recipe_line(const Config& config, std::string_view key);
 
+// The lines of all options that were given, but for where and how the output is written.
+std::string given_lines(const Config& config);
+
 // "recipe.toml:12: ", or "" for no place.
 std::string opening(std::string_view where);
 

@@ -184,6 +184,15 @@ std::string recipe_line(const Config& config, std::string_view key) {
     return fmt::format("{} = {}\n", key, toml_value(config, key, option_members()[option_index(key, {})]));
 }
 
+std::string given_lines(const Config& config) {
+    std::string lines;
+    for (const OptionInfo& option : options())
+        if (given(config, option.key) && option.key != "out" && option.key != "resume" &&
+            option.key != "overwrite")
+            lines += recipe_line(config, option.key);
+    return lines;
+}
+
 std::string to_recipe(const Config& config) {
     std::string out;
     std::string_view group;

@@ -84,6 +84,19 @@ void refuse_linear_options(const Config& config) {
         refuse("neighbours", get_option(config, "neighbours"));
 }
 
+// A folder's encoder has its width, and nothing is learnt where it has a tokenizer or one is named.
+void refuse_sizes_beside_folder(const Config& config, const std::string& folder) {
+    if (is_of_call(config, "width"))
+        throw ConfigError(fmt::format(
+            "width: encoder {} has its own; leave --width out, or give --encoder bag", config.encoder));
+    if (config.tokenizer == "auto" && !holds_tokenizer(folder)) return;
+    for (const OptionKey key : {OptionKey("vocab_size"), OptionKey("tokenizer_kind")})
+        if (is_of_call(config, key))
+            throw ConfigError(fmt::format(
+                "{}: the tokenizer in {} is read, not learnt; leave {} out", std::string_view(key),
+                config.tokenizer == "auto" ? config.encoder : config.tokenizer, flag_of(key)));
+}
+
 bool rounds_weights(const Config& config) {
     return config.encoder != kLinearEncoder && config.precision != "fp32" && config.precision != "renee";
 }
@@ -150,6 +163,11 @@ std::vector<UnusedOption> unused_options(const Config& config) {
         if (!with.empty() && asked) unused.push_back({option.key, std::move(with)});
     }
     return unused;
+}
+
+bool is_of_call(const Config& config, std::string_view key) {
+    const auto found = config.sources.find(key);
+    return given(config, key) && (found == config.sources.end() || found->second.origin != Origin::kRecipe);
 }
 
 void copy_option(Config& to, const Config& from, std::string_view key) {
@@ -269,6 +287,7 @@ Config with_usual_numbers(Config config) {
 }
 
 Config with_encoder_folder(Config config) {
+    if (config.encoder == "auto" && !config.shape.empty() && config.data.empty()) return config;
     if (config.encoder == "auto") config = with_encoder_chosen(std::move(config));
     if (config.encoder == kLinearEncoder) return with_linear_numbers(std::move(config));
     if (config.encoder == kVectorEncoder)
@@ -278,6 +297,7 @@ Config with_encoder_folder(Config config) {
             "linear, bag or a folder");
     refuse_linear_options(config);
     const std::string folder = encoder_folder(config.encoder);
+    if (is_encoder_folder(folder)) refuse_sizes_beside_folder(config, folder);
     if (folder == config.encoder) return config;
     const bool of_run = folder.starts_with(config.encoder);
     const std::string reason =

@@ -57,6 +57,9 @@ bool changes_results(const OptionInfo& option, const std::string& was, const std
 // the run's own value if the run stores it.
 Config with_stored_run(const Config& stored, const Config& given);
 
+// Whether the option was given, and not by a recipe, which may have been made for other data.
+bool is_of_call(const Config& config, std::string_view key);
+
 // Whether an encoder's weights may have AdamW's state in 8 bits: those that are BF16, with compensation.
 bool has_compensated_weights(const Config& config);
 
@@ -67,6 +70,8 @@ Config with_plain_head(Config config);
 Config with_head_noise(Config config);
 
 // With the encoder that `auto` stands for, or the folder of one that is named as in the Hugging Face cache.
+// Without data, `auto` beside a shape is the shape's encoder and stays. ConfigError where the call gives what
+// the encoder of a folder has of its own.
 Config with_encoder_folder(Config config);
 
 // Options that were given and do nothing beside others: `with` says which. Linear has none of gradient steps,

@@ -28,12 +28,6 @@ bool is_left_open(const Config& config, OptionKey key) {
     return !given(config, key) && get_option(config, key) == get_option(Config(), key);
 }
 
-// A recipe may have been made for other data.
-bool is_of_call(const Config& config, OptionKey key) {
-    const auto found = config.sources.find(std::string_view(key));
-    return given(config, key) && (found == config.sources.end() || found->second.origin != Origin::kRecipe);
-}
-
 // Of a recipe, names that are not the usual ones: a run's recipe has the usual ones where nobody gave any.
 bool names_column(const Config& config, OptionKey key) {
     return is_of_call(config, key) ||

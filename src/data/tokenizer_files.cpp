@@ -29,15 +29,6 @@ namespace {
 
 constexpr double kLearnBytes = 0x1p30;  // of texts to learn a vocabulary from, about
 
-bool has_tokenizer(const fs::path& folder) {
-    std::error_code error;
-    // The last two cannot be read, which load_tokenizer says; learning another vocabulary would be wrong.
-    for (const char* name :
-         {"tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model"})
-        if (fs::exists(folder / name, error)) return true;
-    return false;
-}
-
 std::unique_ptr<Tokenizer> learn(const Context& context, const ReadOptions& reading, const Layout& layout) {
     const auto start = std::chrono::steady_clock::now();
     LearnOptions options;
@@ -146,7 +137,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const ReadOpti
     if (!reading.data.empty()) {
         const Layout layout = find_layout(reading);
         if (layout.format == DataFormat::kSparse) {
-            if (is_encoder_folder(reading.encoder) && has_tokenizer(reading.encoder) &&
+            if (is_encoder_folder(reading.encoder) && holds_tokenizer(reading.encoder) &&
                 reading.tokenizer == "auto") {
                 auto of_run = load_tokenizer(context, reading.encoder);
                 if (is_number_tokenizer(*of_run)) return of_run;  // of a run of features
@@ -163,7 +154,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const ReadOpti
         }
     }
     if (reading.tokenizer != "auto") return load_tokenizer(context, reading.tokenizer);
-    if (is_encoder_folder(reading.encoder) && has_tokenizer(reading.encoder))
+    // Of a kind that cannot be read, load_tokenizer says so: to learn another vocabulary would be wrong.
+    if (is_encoder_folder(reading.encoder) && holds_tokenizer(reading.encoder))
         return load_tokenizer(context, reading.encoder);
     return learn_or_reuse(context, reading);
 }

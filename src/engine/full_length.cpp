@@ -11,7 +11,8 @@
 namespace elmo {
 
 EncoderSpec spec_without_data(const SizeOptions& options) {
-    if (!options.shape.empty()) return shape_encoder(named_shape(options.shape), options.encoder);
+    if (!options.shape.empty() && options.encoder.encoder == "auto")
+        return shape_encoder(named_shape(options.shape), options.encoder);
     return make_encoder_spec(options.encoder, options.encoder.encoder == "bag" ? options.vocab_size : 0);
 }
 

@@ -82,6 +82,7 @@ Config with_shards(Config config, const DataFacts& facts) {
 
 EncoderStart encoder_start(const Config& config) {
     if (config.encoder == "bag") return EncoderStart::kBag;
+    if (config.encoder == "auto") return EncoderStart::kScratch;  // that of a shape
     return has_weights(InputFolder(config.encoder)) ? EncoderStart::kPretrained : EncoderStart::kScratch;
 }
 
@@ -98,7 +99,7 @@ namespace {
 // MiB: DistilBERT and larger ones, not MiniLM.
 bool saves_much_state(const Config& config) {
     constexpr std::int64_t kSavedPerWeight = 3, kMuch = std::int64_t{128} << 20;
-    if (!is_encoder_folder(config.encoder) && config.shape.empty()) return false;  // a shape brings its own
+    if (!is_encoder_folder(config.encoder) && config.encoder != "auto") return false;  // auto: of a shape
     const EncoderSpec spec = spec_without_data(config);
     return !spec.is_bag() && kSavedPerWeight * spec.matrix_weights() > kMuch;
 }
@@ -143,10 +144,6 @@ Config with_data_numbers(Config config, EncoderStart start, const DataFacts& fac
                                    std::string(kAutoReason) + decision.why);
     }
     return config;
-}
-
-std::int64_t longer_length(EncoderStart start) {
-    return start == EncoderStart::kBag ? 512 : 256;
 }
 
 }  // namespace elmo

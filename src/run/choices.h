@@ -33,7 +33,4 @@ inline bool weighs_positives(const Config& config) {
     return config.objective != "plain" || !config.label_weights.empty();
 }
 
-// The longest text in tokens where max_length is `auto` and many texts are longer than the usual length.
-std::int64_t longer_length(EncoderStart start);
-
 }  // namespace elmo

@@ -33,9 +33,6 @@ struct Planned {
     std::int64_t compensated = -1;  // its labels with a compensation; -1: the share that the options name
     std::int64_t kept_bytes = 0;    // vectors of a frozen encoder, which then runs in the first epoch
     double first_epoch = 1;         // its share of the steps
-    // Of several ranks: what the first, and another one, keep in main memory of labels and texts.
-    std::int64_t first_table_bytes = 0, table_bytes = 0;
-    std::optional<MemoryReport> linear;  // of a linear model, which has no steps
 };
 
 Planned planned_rank(const Context& context, const RunData& data) {
@@ -75,50 +72,66 @@ Engine engine_of(const Context& context, const Planned& run, bool* keeps = nullp
     return engine;
 }
 
-// The rank beside the first that is fullest: the one with the most labels.
-std::int64_t fullest_other(const RankShare& share, std::int64_t labels) {
-    return std::max<std::int64_t>(1, fullest_rank(share, labels));
-}
-
-// The first rank has tables of all labels, another may have more labels.
-Planned fuller(const Context& context, Planned first, Planned other) {
-    const std::int64_t of_first = first.shape.table_bytes, of_other = other.shape.table_bytes;
-    const bool is_first =
-        engine_of(context, first).plan().total_bytes() >= engine_of(context, other).plan().total_bytes();
-    Planned run = is_first ? std::move(first) : std::move(other);
-    run.first_table_bytes = of_first;
-    run.table_bytes = of_other;
-    return run;
-}
-
-Planned planned_run(const Context& context, const Config& given) {
-    const Config shaped = with_init(with_shape(given));
-    if (!shaped.data.empty()) {
-        RunData data(context, resolve_before_data(context, shaped, nullptr), nullptr);
-        if (data.config().encoder == kLinearEncoder) {
-            if (data.config().ranks > 1)
+// Makes the plans of one run, with its batch size and with others.
+class Planner {
+  public:
+    Planner(const Context& context, const Config& given) : context_(context) {
+        const Config shaped = with_init(with_shape(given));
+        if (!shaped.data.empty()) {
+            data_.emplace(context, resolve_before_data(context, shaped, nullptr), nullptr);
+            config_ = data_->config();
+            if (is_linear() && config_.ranks > 1)
                 throw ConfigError(
                     fmt::format("ranks: encoder linear trains in one process, found {} ranks; give --encoder "
                                 "bag or a folder",
-                                data.config().ranks));
-            Planned run;
-            run.config = data.config();
-            run.linear = plan_linear(context, data);
-            return run;
+                                config_.ranks));
+        } else if (shaped.encoder == kLinearEncoder) {
+            throw ConfigError(
+                "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
+        } else {
+            config_ = resolve_without_data(context, shaped);
         }
-        Planned first = planned_rank(context, data);
-        if (first.share.is_alone()) return first;
-        data.plan_rank(fullest_other(first.share, first.labels));
-        return fuller(context, std::move(first), planned_rank(context, data));
     }
-    if (shaped.encoder == kLinearEncoder)
-        throw ConfigError(
-            "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
-    const Config config = resolve_without_data(context, shaped);
-    Planned first = planned_rank(context, config, 0);
-    if (first.share.is_alone()) return first;
-    const std::int64_t other = fullest_other(first.share, first.labels);
-    return fuller(context, std::move(first), planned_rank(context, config, other));
+
+    const Config& config() const { return config_; }
+    bool is_linear() const { return config_.encoder == kLinearEncoder; }
+    MemoryReport linear() const { return plan_linear(context_, *data_); }
+
+    // Of the ranks that may be the fullest: the first, which has tables of all labels, and of several ranks
+    // one that has more labels.
+    std::vector<Planned> ranks(std::int64_t batch_size) {
+        std::vector<Planned> ranks = {rank(0, batch_size)};
+        const Planned& first = ranks.front();
+        if (!first.share.is_alone())
+            ranks.push_back(
+                rank(std::max<std::int64_t>(1, fullest_rank(first.share, first.labels)), batch_size));
+        return ranks;
+    }
+
+  private:
+    Planned rank(std::int64_t rank, std::int64_t batch_size) {
+        if (!data_) {
+            Config config = config_;
+            config.batch_size = batch_size;
+            return planned_rank(context_, config, rank);
+        }
+        data_->plan_rank(rank);
+        data_->plan_batch(batch_size);
+        return planned_rank(context_, *data_);
+    }
+
+    Context context_;
+    std::optional<RunData> data_;
+    Config config_;
+};
+
+std::int64_t total_bytes(const Context& context, const Planned& run) {
+    return engine_of(context, run).plan().total_bytes();
+}
+
+const Planned& fullest(const Context& context, const std::vector<Planned>& ranks) {
+    return *std::ranges::max_element(ranks, {},
+                                     [&](const Planned& run) { return total_bytes(context, run); });
 }
 
 // The share of the measured ceilings that steps usually reach. Measured (bench/results): 43 to 90 % on CPUs,
@@ -175,20 +188,6 @@ TimeEstimate estimate_time(const Engine& engine, const Planned& run, bool keeps)
     return time;
 }
 
-// The same run with another batch size. Its largest batch is at most as many times larger.
-Planned with_batch(Planned run, std::int64_t batch) {
-    const auto scaled = [&](std::int64_t value) {
-        return (value * batch + run.config.batch_size - 1) / run.config.batch_size;
-    };
-    run.shape.batch = scaled(run.shape.batch);
-    run.shape.tokens = scaled(run.shape.tokens);
-    run.shape.positives = scaled(run.shape.positives);
-    run.shape.texts = scaled(run.shape.texts);
-    run.shape.rank_texts = scaled(run.shape.rank_texts);
-    run.config.batch_size = batch;
-    return run;
-}
-
 // Precisions that people choose between; the run's own is among them.
 std::vector<std::string> precisions_for(const Config& config) {
     std::vector<std::string> names = {"bf16", "e2m5"};
@@ -197,29 +196,53 @@ std::vector<std::string> precisions_for(const Config& config) {
     return names;
 }
 
-std::vector<PlanChoice> other_choices(const Context& context, const Planned& run, std::int64_t room) {
+// The ranks of a run with batches of another size; none where there are no such batches.
+std::vector<Planned> ranks_with_batch(Planner& planner, std::int64_t batch_size) {
+    Config config = planner.config();
+    config.batch_size = batch_size;
+    try {
+        validate(config);
+        return planner.ranks(batch_size);
+    } catch (const ConfigError&) {
+        return {};
+    }
+}
+
+// The same run with another precision.
+Planned with_precision(Planned run, const std::string& precision) {
+    run.config.precision = precision;
+    run.config.head_noise = "auto";
+    if (!given(run.config, "head_kahan")) {
+        run.config.head_kahan = "auto";
+        run.compensated = -1;
+    }
+    validate(run.config);
+    return run;
+}
+
+std::vector<PlanChoice> other_choices(const Context& context, Planner& planner,
+                                      const std::vector<Planned>& planned, std::int64_t room) {
+    const Config& config = planner.config();
+    const std::int64_t batch = config.batch_size;
+    std::vector<std::vector<Planned>> sizes;
+    for (const std::int64_t size : {batch / 4, batch / 2, batch, batch * 2, batch * 4}) {
+        std::vector<Planned> ranks = size == batch ? planned : ranks_with_batch(planner, size);
+        if (!ranks.empty()) sizes.push_back(std::move(ranks));
+    }
     std::vector<PlanChoice> choices;
-    const std::int64_t batch = run.config.batch_size;
-    for (const std::string& precision : precisions_for(run.config))
-        for (const std::int64_t size : {batch / 4, batch / 2, batch, batch * 2, batch * 4}) {
-            if (size < 1) continue;
-            Planned other = with_batch(run, size);
-            const bool own = precision == run.config.precision;
-            other.config.precision = precision;
-            if (!own) other.config.head_noise = "auto";
-            if (!own && !given(run.config, "head_kahan")) {
-                other.config.head_kahan = "auto";
-                other.compensated = -1;
-            }
-            PlanChoice choice{precision, size};
+    for (const std::string& precision : precisions_for(config))
+        for (const std::vector<Planned>& ranks : sizes) {
+            const bool own = precision == config.precision;
+            PlanChoice choice{precision, ranks.front().config.batch_size};
             try {
-                if (!own) validate(other.config);
-                choice.bytes = engine_of(context, other).plan().total_bytes();
+                for (const Planned& run : ranks)
+                    choice.bytes = std::max(choice.bytes,
+                                            total_bytes(context, own ? run : with_precision(run, precision)));
             } catch (const ConfigError&) {  // what the run asks for, this precision does not have
                 if (own) throw;
                 continue;
             }
-            choice.planned = own && size == batch;
+            choice.planned = own && choice.batch_size == batch;
             choice.fits = room == 0 || choice.bytes <= room;
             choices.push_back(std::move(choice));
         }
@@ -253,33 +276,38 @@ std::string time_text(const TimeEstimate& time) {
 MemoryReport plan_memory(const Context& given_context, const Config& given) {
     validate(given);
     const Context context = given_context.with_threads(given.threads);
-    const Planned run = planned_run(context, given);
-    return run.linear ? *run.linear : engine_of(context, run).plan();
+    Planner planner(context, given);
+    if (planner.is_linear()) return planner.linear();
+    return engine_of(context, fullest(context, planner.ranks(planner.config().batch_size))).plan();
 }
 
 PlanReport plan_training(const Context& given_context, const Config& given) {
     validate(given);
     const Context context = given_context.with_threads(given.threads);
-    const Planned run = planned_run(context, given);
+    Planner planner(context, given);
     PlanReport report;
-    if (run.linear) {
-        report.memory = *run.linear;
+    if (planner.is_linear()) {
+        report.memory = planner.linear();
         report.time.why_none = "a linear model is solved, not trained in steps; usually minutes at most";
         return report;
     }
-    if (!run.config.data.empty())  // else the linear model could not be meant
-        for (const std::string& note : choice_notes(run.config))
+    if (!planner.config().data.empty())  // else the linear model could not be meant
+        for (const std::string& note : choice_notes(planner.config()))
             if (note.starts_with("encoder auto")) context.info(note);
+    const std::vector<Planned> ranks = planner.ranks(planner.config().batch_size);
+    const Planned& run = fullest(context, ranks);
     bool keeps = false;
     const Engine engine = engine_of(context, run, &keeps);
     report.memory = engine.plan();
     report.room_bytes = report.memory.max_bytes;
     if (report.room_bytes == 0 && engine.backend().host_memory())
         report.room_bytes = engine.backend().free_bytes();
-    report.choices = other_choices(context, run, report.room_bytes);
+    report.choices = other_choices(context, planner, ranks, report.room_bytes);
     report.time = estimate_time(engine, run, keeps);
-    report.first_rank_table_bytes = run.first_table_bytes;
-    report.other_rank_table_bytes = run.table_bytes;
+    if (ranks.size() > 1) {
+        report.first_rank_table_bytes = ranks.front().shape.table_bytes;
+        report.other_rank_table_bytes = ranks.back().shape.table_bytes;
+    }
     return report;
 }
 

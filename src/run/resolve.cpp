@@ -67,13 +67,8 @@ Config with_cache_of_run(Config config, const Config& run, const Config& asked) 
 
 Config with_init(Config config) {
     if (config.init.empty()) return config;
-    // The recipe of a run has them, whatever it started from.
-    const auto is_of_recipe = [&](OptionKey key) {
-        const auto found = config.sources.find(std::string_view(key));
-        return found != config.sources.end() && found->second.origin == Origin::kRecipe;
-    };
     for (const OptionKey key : kOfInit)
-        if (given(config, key) && !is_of_recipe(key))
+        if (is_of_call(config, key))  // the recipe of a run has them, whatever it started from
             throw ConfigError(fmt::format("init: encoder and tokenizer come from {}; leave {} out",
                                           config.init, flag_of(key)));
     const Checkpoint from(config.init, "best", Checkpoint::Check::kAllButHead);
@@ -173,6 +168,34 @@ Config resolve_training(const Context& context, const Config& call) {
     return resolve(folder.with_begun(given), folder.checkpoint());
 }
 
+namespace {
+
+// The encoder `auto` with the shape's width, unless the call asks for another encoder. That of a recipe does
+// not count: its folder need not be on this machine.
+Config with_encoder_of_shape(Config config, const NamedShape& shape) {
+    const auto found = config.sources.find("encoder");
+    const bool of_recipe = found != config.sources.end() && found->second.origin == Origin::kRecipe;
+    if (config.encoder != "auto" && !of_recipe) return config;
+    const auto choose = [&](const char* encoder, const std::string& reason) {
+        choose_option<std::string>(config, "encoder", &Config::encoder, encoder, reason);
+    };
+    if (is_of_call(config, "width")) {
+        choose("bag", fmt::format("auto: width was given, and {} of the shape has its own", shape.encoder));
+        return config;
+    }
+    if (is_of_call(config, "vocab_size"))
+        throw ConfigError(
+            fmt::format("vocab_size: {} of shape {} has its own; leave --vocab-size out, or give "
+                        "--encoder bag",
+                        shape.encoder, shape.name));
+    const std::string reason = fmt::format("shape {}: {}", shape.name, shape.encoder);
+    choose("auto", reason);
+    choose_option(config, "width", &Config::width, shape_encoder(shape, config).width, reason);
+    return config;
+}
+
+}  // namespace
+
 Config with_shape(Config config) {
     if (config.shape.empty()) return config;
     const NamedShape& shape = named_shape(config.shape);
@@ -185,10 +208,7 @@ Config with_shape(Config config) {
     take("batch_size", &Config::batch_size, shape.batch);
     take("max_length", &Config::max_length, shape.length);
     take("precision", &Config::precision, "bf16");
-    // The shape has its encoder's sizes, so that of a recipe need not be on this machine.
-    if (is_encoder_folder(config.encoder))
-        choose_option<std::string>(config, "encoder", &Config::encoder, "auto", reason);
-    return config;
+    return config.data.empty() ? with_encoder_of_shape(std::move(config), shape) : config;
 }
 
 Config resolve_plan(const Context& context, const Config& config) {

@@ -25,8 +25,9 @@ Config with_init(Config config);
 // used only if the data was imported into it before.
 Config with_cache_of_run(Config config, const Config& run, const Config& asked);
 
-// With labels, batch_size and max_length of config.shape; one that was given stays. ConfigError for an
-// unknown name.
+// With labels, batch_size, max_length and, where no data is named, the encoder of config.shape: what was
+// given stays. The encoder is then `auto`, and spec_without_data() has it. ConfigError for an unknown name,
+// or a vocabulary of another size than the encoder's.
 Config with_shape(Config config);
 
 struct PrecisionChoice {

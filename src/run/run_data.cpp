@@ -25,7 +25,7 @@ namespace {
 
 // More texts than this share cut at the usual length ask for a longer one.
 constexpr double kManyCut = 0.05;
-constexpr std::int64_t kMostLength = 512;
+constexpr std::int64_t kMostLength = 512, kLongerOfTransformer = 256;
 
 template <class T>
 void hash_rows(Hash64& hash, const RaggedRows<T>& rows) {
@@ -134,7 +134,8 @@ void RunData::open_dataset(const Context& given) {
     if (!config_.max_length.is_auto()) return open(cut_length(context, config_.max_length, spec_));
     const std::int64_t most = spec_.positions > 0 ? spec_.longest_text() : kMostLength;
     open(std::min(kUsualLength, most));
-    const std::int64_t longer = std::min(longer_length(start_), most), cut = summary_.cut_rows;
+    const std::int64_t longer = spec_.is_bag() ? most : std::min(kLongerOfTransformer, most),
+                       cut = summary_.cut_rows;
     const bool many = static_cast<double>(cut) > kManyCut * static_cast<double>(summary_.train_rows);
     std::string why =
         find_layout(config_).format == DataFormat::kSparse
@@ -164,6 +165,13 @@ void RunData::choose_numbers(const Context& context, const Checkpoint* checkpoin
 void RunData::store_recompute(const std::string& mode) {
     choose_option<std::string>(config_, "recompute", &Config::recompute, mode,
                                std::string(kAutoReason) + "no product again, and no more memory");
+}
+
+void RunData::plan_batch(std::int64_t batch_size) {
+    config_.batch_size = batch_size;
+    train_->set_batch_size(batch_size);
+    if (validation_) validation_->set_batch_size(validation_batch(config_));
+    total_steps_ = steps_of(config_, train_->steps_per_epoch());
 }
 
 RankShare RunData::share(const Context& context) const {

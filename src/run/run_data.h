@@ -57,6 +57,8 @@ class RunData {
     // the planned one.
     RankShare share(const Context& context) const;
     void plan_rank(std::int64_t rank) { planned_rank_ = rank; }
+    // From now on the data of the same run with another batch size.
+    void plan_batch(std::int64_t batch_size);
     // Encoder and head that this rank trains. A collective of the ranks.
     EngineParts parts(const Context& context) const;
     // Room for every batch of the run and of its validations, with that many labels ranked.

@@ -144,11 +144,7 @@ Config RunFolder::with_begun(Config given) const {
 }
 
 void RunFolder::keep_recipe(const Config& given) {
-    recipe_ = "# elmo train --out RUN --resume trains with these options\n";
-    for (const OptionInfo& option : options())
-        if (elmo::given(given, option.key) && option.key != "out" && option.key != "resume" &&
-            option.key != "overwrite")
-            recipe_ += recipe_line(given, option.key);
+    recipe_ = "# elmo train --out RUN --resume trains with these options\n" + given_lines(given);
 }
 
 void RunFolder::drop_recipe() const {

@@ -61,10 +61,11 @@ Config with_defaults(const Context& context, const Entry& entry, const StudyRequ
                             const char* reason) {
         choose_option<std::string>(config, key, member, value, reason);
     };
-    if (config.encoder == "auto")
-        choose("encoder", &Config::encoder, "bag", "a study is about encoders that are trained in steps");
     if (entry.run == memory_study && config.data.empty() && config.labels == 0 && config.shape.empty())
         choose("shape", &Config::shape, "amazon-3m", "what study memory plans where nothing is named");
+    const bool has_shape = !config.shape.empty() && config.data.empty();  // and so an encoder
+    if (config.encoder == "auto" && !has_shape)
+        choose("encoder", &Config::encoder, "bag", "a study is about encoders that are trained in steps");
     if (entry.run == bits_study && config.head_kahan == "auto")
         choose("head_kahan", &Config::head_kahan, "0", "study bits compares formats alone");
     return with_kept_input(context, std::move(config));

@@ -34,6 +34,7 @@ namespace {
 constexpr double kRounds[] = {0.25, 0.5, 1};
 // A fiftieth of the rows, which picks a checkpoint, is too few to compare runs by.
 constexpr const char* kValidationShare = "0.1";
+constexpr std::int64_t kUsualTrials = 16;
 
 struct Trial {
     std::size_t candidate = 0, round = 0;
@@ -60,7 +61,7 @@ class Search {
           out_(request.config.out),
           data_(context_, complete(context_, request.config), nullptr),
           candidates_(make_candidates(request.config, data_.config(), data_.dataset().has_label_names(),
-                                      request.trials)) {}
+                                      *request.trials)) {}
 
     // Trains what is left of the search; false where it had to stop.
     bool run() {
@@ -229,7 +230,7 @@ Study study_of(const Search& search, const TuneResult& result) {
                 "One line per training.",
                 {{"round", "round"},
                  {"candidate", "candidate"},
-                 {"epochs", "epochs", 1},
+                 {"epochs", "epochs", search.defaults().steps > 0 ? 4 : 1},
                  {"score", result.select},
                  {"seconds", "training, s", 1}},
                 {}};
@@ -266,12 +267,43 @@ std::string recipe_of(const Search& search, const Trial& best, const TuneResult&
     return text;
 }
 
-// With the data of the search that is continued and how it was read, where they are left out.
-Config with_reading_of_search(const Config& config) {
-    const fs::path first = fs::path(config.out) / "trials" / "0-0.json";
-    if (!config.resume || !fs::exists(first)) return config;
-    const std::string recipe = trial_json(first)["recipe"].get<std::string>();
-    return with_run_reading(config, parse_run_recipe(recipe, first.string()));
+fs::path begun_file(const Config& config) {
+    return fs::path(config.out) / "trials" / "search.json";
+}
+
+// With what the search that is continued was begun with, where it is left out.
+TuneRequest with_begun(TuneRequest request) {
+    const fs::path file = begun_file(request.config);
+    if (request.config.resume && fs::exists(file)) {
+        const nlohmann::json json = read_json(file);
+        if (!json.is_object() || !json.contains("trials") || !json["trials"].is_number_integer() ||
+            !json.contains("options") || !json["options"].is_string())
+            throw DataError(fmt::format(
+                "{}: expected what a search was begun with; remove the file and give the options again",
+                file.string()));
+        Config begun;
+        parse_recipe(begun, json["options"].get<std::string>(), file.string());
+        // Files that only this one names are read where they were read before: it may come from anybody.
+        for (const OptionKey key :
+             {OptionKey("data"), OptionKey("test"), OptionKey("validation"), OptionKey("filter")})
+            if (get_option(begun, key) != get_option(Config(), key))
+                mark_option(begun, key, Origin::kRun, "the search that is continued");
+        for (const OptionInfo& option : options())
+            if (!given(request.config, option.key) && begun.sources.contains(option.key))
+                copy_option(request.config, begun, option.key);
+        if (!request.trials) request.trials = json["trials"].get<std::int64_t>();
+    }
+    if (!request.trials) request.trials = kUsualTrials;
+    return request;
+}
+
+void keep_begun(const TuneRequest& request) {
+    const fs::path file = begun_file(request.config);
+    if (fs::exists(file)) return;
+    fs::create_directories(file.parent_path());
+    const nlohmann::ordered_json json = {{"trials", *request.trials},
+                                         {"options", given_lines(request.config)}};
+    write_file_atomically(file, json_string(json, 1) + "\n");
 }
 
 void check_folder(const Config& config) {
@@ -288,11 +320,10 @@ void check_folder(const Config& config) {
 }  // namespace
 
 TuneResult tune(const Context& context, const TuneRequest& asked) {
-    TuneRequest request = asked;
-    request.config = with_reading_of_search(asked.config);
+    const TuneRequest request = with_begun(asked);
     validate(request.config);
-    if (request.trials < 1)
-        throw ConfigError(fmt::format("trials: expected 1 or more, found {}", request.trials));
+    if (*request.trials < 1)
+        throw ConfigError(fmt::format("trials: expected 1 or more, found {}", *request.trials));
     check_folder(request.config);
     require_device(context, request.config);
     const fs::path out = request.config.out;
@@ -302,6 +333,7 @@ TuneResult tune(const Context& context, const TuneRequest& asked) {
     const FolderLock lock(out);
     if (request.config.overwrite)
         for (const char* made : {"trials", "runs"}) fs::remove_all(out / made);
+    keep_begun(request);
     TuneResult result;
     result.interrupted = !search.run();
     result.select = search.defaults().select;

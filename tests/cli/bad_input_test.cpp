@@ -430,9 +430,8 @@ TEST(BadEncoder, IsRefused) {
     const TempFolder folder;
     write_small_data(folder, "data");
     const auto train = [&](const std::string& encoder) {
-        return run_elmo(
-            Words{"train", folder.text("data"), "--out", folder.text("run"), "--encoder", encoder} +
-            small_model());
+        return run_elmo({"train", folder.text("data"), "--out", folder.text("run"), "--encoder", encoder,
+                         "--vocab-size", "100"});
     };
     const Outcome missing = train(folder.text("nowhere"));
     expect_failure(missing, missing.status == 2 ? 2 : 1, {"nowhere"});

@@ -40,7 +40,84 @@ TEST(GivenOptions, ASizeBesideAShapeStaysThoughItIsTheDefault) {
     const auto json = explained({"plan", "--shape", "lf-amazontitles-131k", "--set", "batch_size=128"});
     EXPECT_EQ(json["batch_size"], entry("128", "given on the command line"));
     EXPECT_EQ(json["max_length"], entry("32", "shape lf-amazontitles-131k"));
-    EXPECT_EQ(json["width"], entry("512", "default"));
+    EXPECT_EQ(json["width"], entry("768", "shape lf-amazontitles-131k: distilbert"));
+}
+
+TEST(GivenOptions, AnEncoderBesideAShapeIsTaken) {
+    const TempFolder temp;
+    temp.write("bert/config.json", kTinyBert);
+    const std::string bert = temp.text("bert");
+    const Words shape = {"--shape", "lf-amazontitles-131k"};
+    const auto head_bytes = [&](const Words& more) {
+        const Outcome outcome = run_elmo(Words{"plan", "--json"} + shape + more);
+        expect_success(outcome);
+        const auto report = nlohmann::json::parse(outcome.out);
+        for (const auto& segment : report["segments"])
+            if (segment["name"] == "head/weights") return segment["bytes"].get<std::int64_t>() / 131'073 / 2;
+        return std::int64_t{0};
+    };
+    EXPECT_EQ(head_bytes({}), 768);
+    EXPECT_EQ(head_bytes({"--recipe", "demo"}), 768);  // which has a bag of its own
+    EXPECT_EQ(head_bytes({"--encoder", "bag"}), 512);
+    EXPECT_EQ(head_bytes({"--width", "64"}), 64);
+    EXPECT_EQ(head_bytes({"--encoder", bert}), 16);
+
+    const Words plan = Words{"plan"} + shape;
+    EXPECT_EQ(explained(plan)["encoder"], entry("auto", "shape lf-amazontitles-131k: distilbert"));
+    EXPECT_EQ(explained(Words{"bench", "head"} + shape)["encoder"], explained(plan)["encoder"]);
+    for (const char* study : {"memory", "chunks"})
+        EXPECT_EQ(explained(Words{"study", study} + shape)["encoder"], explained(plan)["encoder"]) << study;
+    EXPECT_EQ(explained(plan + Words{"--encoder", bert})["encoder"],
+              entry(bert, "given on the command line"));
+    EXPECT_EQ(explained(plan + Words{"--width", "64"})["encoder"],
+              entry("bag", "auto: width was given, and distilbert of the shape has its own"));
+
+    for (const Words& verb : {Words{"plan"}, Words{"bench", "head"}, Words{"bench", "step"},
+                              Words{"study", "memory", "--out", temp.text("memory")},
+                              Words{"study", "chunks", "--out", temp.text("chunks")}}) {
+        expect_failure(run_elmo(verb + shape + Words{"--encoder", temp.text("none")}), 2,
+                       {"found no folder", "none"});
+        expect_failure(run_elmo(verb + shape + Words{"--encoder", "linear"}), 2, {"encoder: ", "linear"});
+        expect_failure(
+            run_elmo(verb + shape + Words{"--vocab-size", "99"}), 2,
+            {"vocab_size: distilbert of shape lf-amazontitles-131k has its own; leave --vocab-size"});
+    }
+    const auto timeline = [&](const Words& more) {
+        expect_success(
+            run_elmo(Words{"study", "memory", "--overwrite", "--values", "9", "--out", temp.text("study")} +
+                     shape + more));
+        return slurp(temp.path("study/study.csv"));
+    };
+    EXPECT_NE(timeline({"--width", "64"}), timeline({}));
+    EXPECT_NE(timeline({"--encoder", bert}), timeline({}));
+}
+
+// They were without effect, and in the recipe.
+TEST(GivenOptions, WhatAnEncodersFolderHasIsRefused) {
+    const TempFolder temp;
+    write_small_data(temp, "data");
+    const std::string data = temp.text("data"), run = temp.text("run"), bert = temp.text("bert");
+    expect_success(run_elmo(Words{"train", data, "--out", run, "--encoder", "bag"} + small_model()));
+    temp.write("bert/config.json", kTinyBert);
+    const auto refuses = [&](const Words& words, const std::string& message) {
+        expect_failure(run_elmo(words), 2, {message});
+        expect_failure(run_elmo(words + Words{"--explain"}), 2, {message});
+    };
+    const Words train = {"train", data, "--out", temp.text("next"), "--encoder"};
+    for (const std::string& encoder : {run, bert})
+        refuses(train + Words{encoder, "--width", "32"},
+                "width: encoder " + encoder + " has its own; leave --width out, or give --encoder bag");
+    refuses(train + Words{run, "--vocab-size", "99"},
+            "vocab_size: the tokenizer in " + run + " is read, not learnt; leave --vocab-size out");
+    refuses(train + Words{run, "--tokenizer-kind", "bpe"}, "leave --tokenizer-kind out");
+    refuses(train + Words{bert, "--tokenizer", run, "--vocab-size", "99"}, "leave --vocab-size out");
+    refuses({"plan", "--labels", "9", "--encoder", bert, "--width", "32"}, "leave --width out");
+    refuses({"plan", data, "--encoder", run, "--vocab-size", "99"}, "leave --vocab-size out");
+    EXPECT_FALSE(std::filesystem::exists(temp.path("next")));
+    // A vocabulary is learnt for a folder without a tokenizer; a run's recipe names every option.
+    expect_success(run_elmo(train + Words{bert, "--vocab-size", "99", "--steps", "1", "--quiet"}));
+    expect_success(run_elmo({"train", data, "--out", temp.text("third"), "--recipe",
+                             run + "/best/recipe.toml", "--encoder", run, "--steps", "1", "--quiet"}));
 }
 
 TEST(GivenOptions, AContinuedRunRefusesADefaultThatItDoesNotHave) {
@@ -102,13 +179,13 @@ TEST(EncoderLr, FollowsFromTheEncoder) {
     const TempFolder temp;
     write_small_data(temp, "data");
     temp.write("bert/config.json", kTinyBert);
-    const Words train = Words{"train", temp.text("data"), "--out", temp.text("run")} + small_model();
     const auto lr = [&](const std::string& encoder, const Words& more = {}) {
         return explained(Words{"train", "--encoder", encoder} + more)["encoder_lr"];
     };
     EXPECT_EQ(lr("bag"), entry("0.001", "auto: the bag encoder starts from scratch"));
     EXPECT_EQ(lr(temp.text("bert")), entry("0.001", "auto: the encoder starts from scratch"));
-    expect_success(run_elmo(train + Words{"--encoder", temp.text("bert"), "--encoder-lr", "auto"}));
+    expect_success(run_elmo({"train", temp.text("data"), "--out", temp.text("run"), "--encoder",
+                             temp.text("bert"), "--vocab-size", "100", "--steps", "4", "--quiet"}));
     EXPECT_EQ(start_event(temp)["config"]["encoder_lr"], "0.001");
     EXPECT_EQ(lr(temp.text("run/best")), entry("2e-04", "auto: the encoder has pretrained weights"));
     EXPECT_EQ(lr(temp.text("run/best"), {"--encoder-lr", "3e-5"}),

@@ -61,9 +61,9 @@ class Runs:
 
     def train(self, name, encoder, *options):
         run = self.folder / name
-        self.call("train", self.folder / "data", "--out", run, "--encoder", encoder, "--width", WIDTH,
-                  "--vocab-size", 300, "--steps", 60, "--max-length", LENGTH, "--validation", 0.1,
-                  "--device", "cpu", "--augment", "none", "--encoder-lr", 0.01, *options)
+        self.call("train", self.folder / "data", "--out", run, "--encoder", encoder, "--vocab-size", 300,
+                  "--steps", 60, "--max-length", LENGTH, "--validation", 0.1, "--device", "cpu",
+                  "--augment", "none", "--encoder-lr", 0.01, *options)
         return run
 
     def transformer(self, family, *options, name=None):
@@ -112,7 +112,7 @@ def test_numpy(runs):
     except ImportError:
         missing("numpy")
     for precision in ("fp32", "bf16", "fp8", "e3m4", "e2m5", "e2m3", "e2m1"):
-        run = runs.train(f"bag-{precision}", "bag", "--precision", precision)
+        run = runs.train(f"bag-{precision}", "bag", "--width", WIDTH, "--precision", precision)
         folder = runs.export(run, "numpy")
         vectors = np.load(folder / "labels.npy")
         assert vectors.shape == (LABELS, WIDTH)

@@ -174,7 +174,7 @@ TEST_F(Refine, EqualsPlainTrainingWithAFrozenTransformer) {
     if (kTestsGpu) GTEST_SKIP() << "on a GPU the last bits of a text's vector depend on the texts beside it";
     write_tiny_bert(temp / "bert", 1);
     Config config = tiny_config(temp);
-    config.encoder = temp / "bert";
+    set_encoder(config, temp / "bert");
     config.max_length = 8;
     config.precision = "fp8";
     config.overwrite = true;

@@ -104,7 +104,15 @@ TEST_F(ChosenRun, LongTextsAreReadFurther) {
     }
     write_text(temp / "data/trn_X.txt", texts);
     EXPECT_EQ(resolve_training(quiet(), config).max_length, std::int64_t{512});
+    config.max_length = 8;
+    train(quiet(), config);
+    config.max_length = kAuto;
+    set_encoder(config, temp / "run");  // a bag with weights is still one
+    config.out = temp / "next";
+    config.vocab_size = Config().vocab_size;
+    EXPECT_EQ(resolve_training(quiet(), config).max_length, std::int64_t{512});
     write_tiny_bert(temp / "bert", 1);  // which has 8 positions
+    config.vocab_size = 300;
     config.encoder = temp / "bert";
     EXPECT_EQ(resolve_training(quiet(), config).max_length, std::int64_t{8});
 }

@@ -67,14 +67,55 @@ TEST(Plan, EstimatesTheTimeAndShowsWhatElseFits) {
         EXPECT_TRUE(choice.fits);
         EXPECT_EQ(choice.planned, choice.bytes == planned && choice.batch_size == 16);
     }
-    // A choice takes what a plan with these options takes, or a little less: the largest batch is scaled.
-    config.batch_size = 8;
-    EXPECT_LE(plan_memory(quiet(), config).total_bytes(), bytes_of("bf16", 8));
-    config.batch_size = 16;
     config.max_memory = std::to_string(planned - 1);
     config.chunks = 1;
     for (const PlanChoice& choice : plan_training(quiet(), config).choices)
         EXPECT_EQ(choice.fits, choice.bytes < planned) << choice.precision << choice.batch_size;
+}
+
+// One batch in a few has most of the long texts: a share of the largest batch is less than it takes. More of
+// equally many steps see more rows.
+TEST(Plan, OtherChoicesAreThePlansOfTheirOptions) {
+    TempFolder temp;
+    std::string rows;
+    std::minstd_rand draw(1);
+    for (int i = 0; i < 600; ++i) {
+        for (int words = draw() % 10 == 0 ? 60 : 3; words > 0; --words) rows += word_of(draw() % 37) + " ";
+        rows += fmt::format("\tl{}\n", i % 10);
+    }
+    write_text(temp / "data.tsv", rows);
+    Config config = tiny_config(temp);
+    config.data = temp / "data.tsv";
+    config.width = 256;
+    config.batch_size = 32;
+    for (const auto& [key, value] :
+         {std::pair("steps", "0"), std::pair("steps", "3"), std::pair("validation", "0.5"),
+          std::pair("batch_size", "500"), std::pair("ranks", "3")}) {
+        Config run = config;
+        set_option(run, "epochs", "3");
+        set_option(run, "steps", "0");
+        set_option(run, key, value);
+        const PlanReport report = plan_training(quiet(), run);
+        EXPECT_EQ(report.choices.size(), 10u);
+        for (const PlanChoice& choice : report.choices) {
+            Config other = run;
+            other.batch_size = choice.batch_size;
+            other.precision = choice.precision;
+            EXPECT_EQ(choice.bytes, plan_memory(quiet(), other).total_bytes())
+                << key << " " << value << " " << choice.precision << " " << choice.batch_size;
+        }
+    }
+}
+
+TEST(Plan, ChoicesThatWouldBeRefusedAreLeftOut) {
+    Config config;
+    config.labels = 10;
+    config.width = 8;
+    config.encoder = "bag";
+    config.max_length = 3;
+    config.batch_size = 1 << 20;  // the largest
+    for (const PlanChoice& choice : plan_training(quiet(), config).choices)
+        EXPECT_LE(choice.batch_size, 1 << 20);
 }
 
 // The table shows the plans of these precisions with all else that was given.

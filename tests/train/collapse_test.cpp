@@ -123,7 +123,7 @@ class CollapsingRun : public ::testing::Test {
                        "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
                        "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "pad_token_id": 0})");
         config = tiny_config(temp);
-        config.encoder = temp / "bert";
+        set_encoder(config, temp / "bert");
         config.vocab_size = 400;
         config.max_length = 16;
         config.steps = 400;

@@ -206,7 +206,8 @@ TEST_F(Init, TheFolderOfARunIsAnEncoder) {
     const Config first = trained("first");
     Config second = tiny_config(temp);
     second.out = temp / "second";
-    second.encoder = first.out;
+    set_encoder(second, first.out);
+    second.vocab_size = Config().vocab_size;  // its tokenizer comes with it
     second.steps = 1;
     second.encoder_lr = 1e-30;
     train(quiet(), second);

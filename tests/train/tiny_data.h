@@ -114,6 +114,12 @@ inline Config tiny_config(const TempFolder& temp) {
     return config;
 }
 
+// A folder's encoder, which has a width of its own.
+inline void set_encoder(Config& config, const std::string& folder) {
+    config.encoder = folder;
+    config.width = Config().width;
+}
+
 // Every file of a folder by name.
 inline std::vector<std::pair<std::string, std::string>> files_of(const std::filesystem::path& folder) {
     std::vector<std::pair<std::string, std::string>> files;

@@ -193,7 +193,7 @@ TEST_F(Train, RecomputationDoesNotChangeABit) {
         std::vector<std::pair<std::string, std::string>> expected;
         for (const char* recompute : {"none", "cheap", "wide", "wider", "layers"}) {
             Config config = tiny_config(temp);
-            config.encoder = temp / "bert";
+            set_encoder(config, temp / "bert");
             config.encoder_lr = 1e-3;
             config.accumulate = accumulate;
             config.recompute = recompute;
@@ -214,7 +214,7 @@ TEST_F(Train, RecomputationDoesNotChangeABit) {
 TEST_F(Train, KilledRunWithCompressedActivationsEndsWithTheSameBytes) {
     write_tiny_bert(temp / "bert", 3);
     Config config = tiny_config(temp);
-    config.encoder = temp / "bert";
+    set_encoder(config, temp / "bert");
     config.encoder_lr = 1e-3;
     config.steps = 120;
     config.save_every = 10;
@@ -246,7 +246,7 @@ TEST_F(Train, KilledRunWithStateIn8BitsEndsWithTheSameBytes) {
     for (const bool bert : {false, true}) {
         Config config = tiny_config(temp);
         if (bert) {
-            config.encoder = temp / "bert";
+            set_encoder(config, temp / "bert");
             config.encoder_lr = 1e-3;
         }
         config.steps = 300;
@@ -356,7 +356,7 @@ TEST_F(Train, AValidationFileIsUsedAsItStands) {
 TEST_F(Train, ATransformerFromItsConfigCutsTextsAtItsPositions) {
     write_tiny_bert(temp / "bert", 2);
     Config config = tiny_config(temp);
-    config.encoder = temp / "bert";
+    set_encoder(config, temp / "bert");
     config.max_length = 64;
     config.encoder_lr = 1e-3;
     const TrainResult result = run(config);
@@ -401,7 +401,7 @@ TEST_F(Train, Fp8ProductsLearnAsBf16OnesDo) {
             config.eval_every = 50;
             config.out = temp / fmt::format("{}{}", precision, bert);
             if (bert) {
-                config.encoder = temp / "bert";
+                set_encoder(config, temp / "bert");
                 config.encoder_lr = 1e-3;
             }
             losses.push_back(run(config).last_loss);

@@ -16,7 +16,7 @@ class TransformerRun : public ::testing::Test {
         write_tiny_data(temp / "data");
         write_tiny_bert(temp / "bert", 1);  // of 8 positions
         config = tiny_config(temp);
-        config.encoder = temp / "bert";
+        set_encoder(config, temp / "bert");
         config.device = "cpu";
         config.max_length = 8;
     }

@@ -88,6 +88,8 @@ TEST_F(Tune, WritesARecipeAndSaysTheGain) {
     EXPECT_TRUE(result.whole);
     EXPECT_NE(result.verdict.find("a gain of"), std::string::npos) << result.verdict;
     EXPECT_TRUE(fs::exists(result.html));
+    EXPECT_NE(result.tables.find(" 1.5000 "), std::string::npos)
+        << result.tables;  // by steps, which may be few
     Config tuned;
     load_recipe(tuned, result.recipe);
     EXPECT_EQ(tuned.head_lr, 0.02);  // as given
@@ -175,9 +177,14 @@ TEST_F(Tune, GoesOnWhereItWasStopped) {
     EXPECT_EQ(rest.trials, unbroken.trials);
     EXPECT_EQ(rest.best, unbroken.best);
     EXPECT_EQ(rest.best_score, unbroken.best_score);
-    // The data need not be named again.
-    request.config.data.clear();
-    EXPECT_EQ(tune(quiet(), request).best_score, unbroken.best_score);
+    // Nothing need be given again.
+    TuneRequest bare;
+    bare.config.out = request.config.out;
+    bare.config.resume = true;
+    const TuneResult again = tune(quiet(), bare);
+    EXPECT_EQ(again.best_score, unbroken.best_score);
+    EXPECT_EQ(again.trials, unbroken.trials);
+    EXPECT_EQ(read_text(again.recipe), read_text(rest.recipe));
     // Nor what changes no result.
     request.config.threads = 2;
     request.config.log_every = 1;

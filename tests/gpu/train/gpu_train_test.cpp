@@ -47,7 +47,7 @@ class GpuTrain : public ::testing::Test {
                           "type_vocab_size":2,"layer_norm_eps":1e-12,"hidden_dropout_prob":0.1,
                           "attention_probs_dropout_prob":0.1,"hidden_act":"gelu"}})",
                        model.width, model.layers, model.heads, 2 * model.width));
-        config.encoder = folder;
+        set_encoder(config, folder);
         config.encoder_lr = 1e-3;
         return config;
     }
@@ -246,7 +246,7 @@ TEST_F(GpuTrain, KilledRunThatChoseCodesEndsWithTheSameBytes) {
                    "attention_probs_dropout_prob":0.1,"hidden_act":"gelu"})");
     Config config = tiny_config(temp);
     config.device = "cuda";
-    config.encoder = temp / "bert";
+    set_encoder(config, temp / "bert");
     config.encoder_lr = 1e-3;
     config.batch_size = kRows;
     config.steps = 40;
