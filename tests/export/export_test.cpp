@@ -29,6 +29,7 @@ class Export : public testing::Test {
         test::write_tiny_data(temp / "data");
         Config config = test::tiny_config(temp);
         config.encoder = encoder;
+        if (encoder != "bag") config.width = Config().width;  // it has its own
         config.precision = precision;
         train(quiet(), config);
         Config exporting;
