@@ -114,9 +114,9 @@ ScoredRun::ScoredRun(const Context& context, const std::string& run, Checkpoint 
                       cut_length(context, checkpoint_.config().max_length, spec_)))),
       dataset_(open_scored(context, checkpoint_, config_, *tokenizer_)) {
     choose_parts(given);
-    for (const SplitName name : splits_for(ReadOptions(config_).split)) {
-        dataset_.warn_of_unseen(context_, name);
-        dataset_.warn_of_missing_columns(context_, name, [&] { return checkpoint_.label_names(); });
+    for (const ScoredRows& part : parts_) {
+        dataset_.warn_of_unseen(context_, part.name);
+        dataset_.warn_of_missing_columns(context_, part.name, [&] { return checkpoint_.label_names(); });
     }
     const RunState& state = checkpoint_.state();
     if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash) match(run);
@@ -268,12 +268,15 @@ void ScoredRun::match(const std::string& run) {
                 most = counts[label];
                 example = label;
             }
+        std::size_t other = 0;  // the first that the data does not have
+        while (std::ranges::find(match.number, static_cast<std::int64_t>(other)) != match.number.end())
+            ++other;
         refuse(
             fmt::format(", of which {} are the run's ({} of {} positives): the data has '{}', for example, "
                         "and the run '{}'; if "
                         "labels are written otherwise here, say so with --label-column or --label-separator",
                         found, with_commas(known), with_commas(positives), quoted(names[example]),
-                        quoted(run_names.front())));
+                        quoted(run_names[other < run_names.size() ? other : 0])));
     }
     matched_ = match.unknown == 0
                    ? fmt::format("by name: all {} of the data are in the run, which has {}",

@@ -302,5 +302,24 @@ TEST_F(ScoredRowsOf, AServerNeedsTheCalibrationThatItIsToAnswerBy) {
                    {"needs a calibrated run"});
 }
 
+// Also of a grown file, of which only the rows that did not train the run are scored.
+TEST_F(ScoredRowsOf, ColumnsOfLabelsThatAreMissingAreSaid) {
+    const auto table = [&](const std::string& name, int last, bool green) {
+        std::string rows = green ? "text,red,blue,green\n" : "text,red,blue\n";
+        for (int i = 0; i < last; ++i) {
+            rows +=
+                fmt::format("thing {} is {} and old,{:d},{:d}", i, kColours[i % 3], i % 3 == 0, i % 3 == 1);
+            rows += green ? fmt::format(",{:d}\n", i % 3 == 2) : "\n";
+        }
+        return folder_.write(name, rows);
+    };
+    const std::string run = trained("run", {table("all.csv", 180, true)});
+    for (const std::string& file : {table("part.csv", 180, false), table("grown.csv", 210, false)}) {
+        const Outcome outcome = run_elmo({"eval", run, file});
+        expect_success(outcome);
+        EXPECT_TRUE(contains(outcome.err, "1 of 3 labels have no column ('green')")) << outcome.err;
+    }
+}
+
 }  // namespace
 }  // namespace elmo

@@ -818,6 +818,19 @@ TEST_F(PeopleFiles, WhatSeparatesColumnsOfATestFileIsSaid) {
     EXPECT_EQ(said("tabs.tsv", {{"test_share", "0"}}), Strings());
 }
 
+TEST_F(PeopleFiles, KeysOfJsonThatTheFirstRowLacksAreFound) {
+    const std::string rest =
+        "{\"title\": \"two\", \"tags\": [\"b\", \"c\"]}\n{\"title\": \"three\", \"tags\": [\"c\"]}\n";
+    write("a.jsonl", "{\"title\": \"one\"}\n" + rest);
+    EXPECT_TRUE(contains(error("a.jsonl"), "a.jsonl:1: expected the key 'tags', found the keys 'title'"));
+    EXPECT_EQ(rows("a.jsonl", {{"allow_null_labels", "true"}}),
+              (Strings{"one ->", "two -> | b | c", "three -> | c"}));
+    // What the first row has is meant, though another has more.
+    write("b.jsonl", "{\"title\": \"one\", \"tags\": [\"a\", \"b\"]}\n" + rest +
+                         "{\"title\": \"four\", \"tags\": [\"a\"], \"topic\": \"x\"}\n");
+    EXPECT_EQ(rows("b.jsonl").size(), 4U);
+}
+
 // A row without the key is one without labels then.
 TEST_F(PeopleFiles, ATestFileOfJsonWhoseRowsMayLackLabelsIsRead) {
     write("train.jsonl", "{\"text\": \"one\", \"labels\": [\"a\"]}\n");

@@ -207,20 +207,26 @@ bool settle_table_columns(const Layout& layout, Columns& columns) {
 
 void settle_json_columns(const Layout& layout, Columns& columns) {
     JsonRows json;
-    std::vector<std::string> names;
+    std::vector<std::string> of_first, names;
     bool text_there = !columns.text_open, labels_there = !columns.labels_open || layout.label_column.empty();
     std::size_t rows = 0;
     WordCounts words;
     visit_json(layout, layout.train.text, kRows, [&](const Record& record) {
-        if (rows++ == 0) names = json.keys(record);
+        for (std::string& name : json.keys(record))
+            if (!has(names, name)) names.push_back(std::move(name));
+        if (rows++ == 0) of_first = names;
         for (std::size_t i = 0; i < names.size() && !text_there && !layout.label_column.empty(); ++i)
             words[names[i]] += words_of(json.string_at(record, names[i]));
         text_there = text_there || json.has(record, layout.text_columns[0]);
         labels_there = labels_there || json.has(record, layout.label_column);
         return rows < kRows / 10 && (!text_there || !labels_there);
     });
-    if (!text_there) columns.text = only_plausible_text(names, layout.label_column, words);
-    if (!labels_there) columns.labels = only_plausible(names, kLabelNames);
+    // Those of the first object, unless it lacks what others have.
+    for (const std::vector<std::string>& keys : {of_first, names}) {
+        if (!text_there && columns.text.empty())
+            columns.text = only_plausible_text(keys, layout.label_column, words);
+        if (!labels_there && columns.labels.empty()) columns.labels = only_plausible(keys, kLabelNames);
+    }
 }
 
 std::vector<std::string> label_fields(const Layout& layout, const std::filesystem::path& file) {
