@@ -115,8 +115,7 @@ def evaluate(run: Any, data: Any = None, *, texts: Any = None, labels: Any = Non
     data : a file or folder as `elmo eval` takes it, or a Parquet or an Arrow file: of the run's own data, which it is when
         left out, the rows that were held out; of another without test rows all. Of a table in memory all rows; or, in
         its place,
-    texts, labels : rows in memory, all of which are scored. Scores of these, and of a given file that only Python reads, are
-        not kept in the run.
+    texts, labels : rows in memory, all of which are scored. Scores of rows from memory that are given are not kept in the run.
     """
     return evaluate_run(run, data, texts, labels, label_names, progress, options)
 

@@ -69,7 +69,7 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str, label_
     if is_path(data):
         raise DataError(f"{what}: expected a pair of texts and labels, a table, a Parquet or an Arrow file, found the path "
                         f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
-    data = reader_of(data, [*split_columns(text_column, column_list(data)), label_column])
+    data = reader_of(data, list(dict.fromkeys([*split_columns(text_column, column_list(data)), label_column])))
     cut_categories = config.get("label_separator") != "auto"
     with about(named):
         if add_table(rows, data, text_column, label_column, allows_null(config), cut_categories, test, what) == 0:

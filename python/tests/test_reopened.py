@@ -206,6 +206,19 @@ def test_a_recipe_of_a_run_with_a_test_file(tmp_path, caplog):
             call()
 
 
+def test_a_column_of_texts_may_be_named_twice(tmp_path):
+    file = write_parquet(tmp_path / "rows.parquet", table_of(60))
+    runs = [elmo.train(data, text_column="title+title", label_column="tags", **SMALL) for data in (file, table_of(60))]
+    assert runs[0].predict(["a"]).names == runs[1].predict(["a"]).names
+
+
+def test_wrong_texts_of_rows_that_are_given_are_of_no_split(tmp_path):
+    texts, labels = rows(60)
+    run = elmo.train(texts=texts, labels=labels, **SMALL)
+    scores = run.evaluate(texts=["one of nothing"], labels=[labels[0]], threshold=0.999, errors=1)
+    assert [wrong.split for wrong in scores.wrong_texts] == ["all"]
+
+
 def test_a_run_on_rows_from_memory_is_continued_with_them_alone(tmp_path):
     texts, labels = rows(100)
     out, options = tmp_path / "run", SMALL | dict(epochs=10)

@@ -54,10 +54,19 @@ bool is_in_quotes(std::string_view name) {
 
 struct Tally {
     std::int64_t ends_of_lists = 0, ends_of_dictionaries = 0, in_quotes = 0, null_words = 0, rare = 0;
-    std::int64_t null_rows = 0;
+    std::int64_t null_rows = 0, null_label = -1;
     std::string piece, null_word;
     std::int64_t with[kSeparators.size()] = {};  // names that hold the separator
 };
+
+// Also of the rows that were held out of the file.
+std::int64_t rows_with(std::int64_t label, const Dataset& data, const Layout& layout) {
+    std::int64_t rows = data.label_counts()[label];
+    const Split& held_out = data.test();
+    for (std::int64_t i = 0; layout.splits_by_hash() && i < held_out.rows(); ++i)
+        rows += std::ranges::binary_search(held_out.labels.row(i), static_cast<std::uint32_t>(label)) ? 1 : 0;
+    return rows;
+}
 
 Tally tally_names(const Dataset& data) {
     Tally tally;
@@ -74,6 +83,7 @@ Tally tally_names(const Dataset& data) {
             if (rows > tally.null_rows) {
                 tally.null_rows = rows;
                 tally.null_word = name;
+                tally.null_label = label;
             }
         }
         for (std::size_t i = 0; i < kSeparators.size(); ++i)
@@ -438,8 +448,8 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
             quoted((*header)[0]), quoted((*header)[1])));
     if (tally.null_rows > 0)
         doubts.push_back(fmt::format(
-            "'{}' is a label of {} row{}: where it means that there is none, {}", tally.null_word,
-            with_commas(tally.null_rows), tally.null_rows == 1 ? "" : "s",
+            "'{}' is a label of {}: where it means that there is none, {}", tally.null_word,
+            counted(rows_with(tally.null_label, data, layout), "row"),
             in_lists || layout.cells.allow_null || !has_null_fields(layout) ? "leave it out"
                                                                             : "give --allow-null-labels"));
     std::int64_t unlabelled = 0;

@@ -79,6 +79,12 @@ void name_rows(const RowsName& rows, Evaluation& e) {
     if (!rows.split.empty()) e.split = rows.split;
 }
 
+// Rows that are given are of no split.
+void name_wrong_texts(const RowsName& rows, Evaluation& e) {
+    if (rows.split.empty()) return;
+    for (WrongText& wrong : e.wrong_texts) wrong.split = "all";
+}
+
 DetailedEvaluation evaluate_predictions(const Context& context, const Config& given, const RowsName& rows) {
     require_predictions(given.predictions);
     const auto threshold = scoring_threshold(given);
@@ -148,6 +154,7 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
                                                  : std::to_string(label);
             },
             e);
+    name_wrong_texts(rows, e);
     return result;
 }
 
@@ -212,6 +219,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     if (judge)
         judge->finish(
             context, config, [&](std::int64_t label) { return scored.label_name(label); }, e);
+    name_wrong_texts(rows, e);
     result.replicates = scorer.bootstrap().replicate_scores();
     result.rows_hash = hash.digest();
     return result;

@@ -162,6 +162,7 @@ struct TextReader::Impl {
     std::optional<LineReader> lines;    // where there is no table
     std::optional<std::string> held;    // the line after the first one, where that was no header
     std::unique_ptr<RowParser> parser;  // of kRows: lines with labels in them
+    bool has_features = false;          // of kText: lines of a pipe are sparse rows, by the first one
     bool may_have_header = false;       // of the sparse format
     bool refuses_foreign = false;       // by the first line
     bool is_pipe = false;
@@ -310,6 +311,7 @@ struct TextReader::Impl {
                 parser = open_fasttext({})->parser();
                 has_marks = true;
             }
+            has_features = is_pipe && form == Form::kText && is_sparse_row(record.bytes);
             if (form == Form::kText && refuses_header && !named.empty()) look_for_columns(record);
             if (form == Form::kText && refuses_header &&
                 (is_separator_line(record.bytes) || (!keys.empty() && is_header(record, keys))))
@@ -337,7 +339,9 @@ struct TextReader::Impl {
             parser->text(record, text);
             return text;
         }
-        if (form == Form::kText) return std::string(record.bytes);
+        if (form == Form::kText)
+            return has_features && is_sparse_row(record.bytes) ? sparse_record_features(record)
+                                                               : std::string(record.bytes);
         if (keys_open && !json.has(record, keys[0])) {
             const std::string key = !own_key.empty() ? own_key : usual_text_column(json.keys(record));
             if (!key.empty()) keys = {key};

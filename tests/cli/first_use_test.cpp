@@ -250,6 +250,9 @@ TEST_F(FirstUse, PredictReadsSparseRowsWithoutTheirLabels) {
         EXPECT_EQ(piped.out, expected) << lines;
         EXPECT_FALSE(contains(piped.err, "warning")) << piped.err;
     }
+    const Outcome shown =
+        run_elmo({"predict", folder_.text("run"), "--top", "1", "--json", "--with-text"}, "0,3 2:1 5:0.5\n");
+    EXPECT_TRUE(contains(shown.out, "\"text\":\"2:1 5:0.5\"")) << shown.out;
     const Outcome typed = run_elmo({"predict", folder_.text("run"), "--top", "1", "--json", "--text",
                                     "2 2:1 5:0.5", "--text", "1:1 6:0.5"});
     EXPECT_EQ(typed.out, expected) << typed.err;

@@ -288,6 +288,19 @@ TEST_F(LabelDoubts, WordsForNull) {
               "'nan' is a label of 2 rows: where it means that there is none, give --allow-null-labels");
 }
 
+TEST_F(LabelDoubts, WordsForNullOfRowsThatAreHeldOut) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 60; ++i) rows += "text " + std::to_string(i) + (i % 3 == 0 ? ",nan\n" : ",a\n");
+    write("a.csv", rows);
+    Config options = config("a.csv");
+    options.test_share = 0.3;
+    const Dataset data = Dataset::open_labels(quiet(), options);
+    ASSERT_GT(data.test().rows(), 0);
+    const Strings found = label_doubts(data, find_layout(options));
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_TRUE(contains(found[0], "'nan' is a label of 20 rows: ")) << found[0];
+}
+
 // The flag is for fields, not for items of lists.
 TEST_F(LabelDoubts, WordsForNullInListsBesideFields) {
     write("a.jsonl", R"({"text": "one", "labels": ["number", "nan"]}
