@@ -21,10 +21,9 @@ void run_plan(Invocation& call) {
     else
         write_stdout(plan.describe());
     if (!report.fits())
-        throw OutOfMemory(fmt::format(
-            "the plan needs {}, more than max_memory of {}, and training would stop; lower batch_size, "
-            "max_length or width, or store the head in fewer bits (precision)",
-            human_bytes(report.total_bytes()), human_bytes(report.max_bytes)));
+        throw OutOfMemory(
+            fmt::format("the plan needs {}, more than max_memory of {}, and training would stop; {}",
+                        human_bytes(report.total_bytes()), human_bytes(report.max_bytes), report.advice()));
 }
 
 Config resolve_of_plan(const Invocation& call) {

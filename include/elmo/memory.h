@@ -37,6 +37,7 @@ struct ELMO_API MemoryReport {
     std::int64_t chunks = 1;         // chosen or given
     std::string recompute = "none";  // of the encoder's layers, chosen or given
     std::string describe() const;    // a table for people
+    std::string advice() const;      // what to change so that less is needed, by what takes most
 };
 
 template <typename Visit>

@@ -265,12 +265,13 @@ void require_room(const MemoryReport& plan, std::int64_t room_bytes, const std::
         used += segment.at_peak ? segment.bytes : 0;
         if (used <= room_bytes) continue;
         throw OutOfMemory(fmt::format(
-            "out of memory: {} ({}) does not fit: model and step need {}, and {} has {} for them; lower "
-            "batch_size, max_length or width, or store the head in fewer bits (precision){}. The plan:\n{}",
+            "out of memory: {} ({}) does not fit: model and step need {}, and {} has {} for them; {}{}. The "
+            "plan:\n{}",
             segment.name, human_bytes(segment.bytes), human_bytes(plan.arena_bytes), whose,
-            human_bytes(std::max<std::int64_t>(room_bytes, 0)),
-            plan.device == "cuda" && plan.host_bytes == 0 ? " or in the host's memory (head_memory host)"
-                                                          : "",
+            human_bytes(std::max<std::int64_t>(room_bytes, 0)), plan.advice(),
+            plan.device == "cuda" && plan.host_bytes == 0
+                ? ", or keep the head in the host's memory (head_memory host)"
+                : "",
             plan.describe()));
     }
 }

@@ -57,4 +57,25 @@ std::string MemoryReport::describe() const {
     return text;
 }
 
+std::string MemoryReport::advice() const {
+    if (const std::int64_t fixed = mapped_bytes + program_bytes; max_bytes > 0 && fixed >= max_bytes)
+        return fmt::format("raise max_memory: the program and mapped files alone take {}",
+                           human_bytes(fixed));
+    std::int64_t head = 0, encoder = 0, step = 0;
+    for (const Segment& segment : segments) {
+        if (!segment.at_peak) continue;
+        const auto begins = [&](const char* name) { return segment.name.starts_with(name); };
+        std::int64_t& part = begins("head/") ? head
+                             : begins("encoder/weights") || begins("encoder/first_moments") ||
+                                     begins("encoder/second_moments") || begins("encoder/compensation") ||
+                                     begins("encoder/gradients")
+                                 ? encoder
+                                 : step;
+        part += segment.bytes;
+    }
+    if (head >= encoder && head >= step) return "store the head in fewer bits (precision), or lower width";
+    if (encoder >= step) return "take a smaller encoder: of bag, lower vocab_size or width";
+    return "lower batch_size, max_length or width";
+}
+
 }  // namespace elmo

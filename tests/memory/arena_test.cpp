@@ -197,5 +197,22 @@ TEST(MemoryReport, ShowsEverySegment) {
     for (const Segment& segment : report.segments) EXPECT_NE(text.find(segment.name), std::string::npos);
 }
 
+TEST(MemoryReport, AdvisesAboutWhatTakesMost) {
+    MemoryReport report;
+    const auto advice_with = [&](std::int64_t head, std::int64_t encoder, std::int64_t step) {
+        report.segments = {{"head/weights", head, true},
+                           {"encoder/first_moments", encoder, true},
+                           {"encoder/layer.0/qkv", step, true},
+                           {"encoder/gradients", 1000, false}};
+        return report.advice();
+    };
+    EXPECT_EQ(advice_with(100, 10, 20), "store the head in fewer bits (precision), or lower width");
+    EXPECT_EQ(advice_with(10, 100, 20), "take a smaller encoder: of bag, lower vocab_size or width");
+    EXPECT_EQ(advice_with(10, 20, 100), "lower batch_size, max_length or width");
+    report.program_bytes = 80 << 20;
+    report.max_bytes = 70 << 20;
+    EXPECT_EQ(report.advice(), "raise max_memory: the program and mapped files alone take 80.0 MiB");
+}
+
 }  // namespace
 }  // namespace elmo
