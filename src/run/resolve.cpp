@@ -111,7 +111,9 @@ PrecisionChoice choose_precision(const Context& context, const Config& config, s
     if (config.max_memory.empty()) return {"bf16", "as nothing asks for less memory"};
     Config wide = config;
     wide.precision = "bf16";
-    const std::int64_t needs = plan_memory(context, wide).total_bytes(), has = parse_bytes(config.max_memory);
+    // What is to be said about the data was said.
+    const std::int64_t needs = plan_memory(context.with_sinks(silent()), wide).total_bytes(),
+                       has = parse_bytes(config.max_memory);
     if (needs <= has) return {"bf16", "which fits in max_memory"};
     return {kAuto8Bit, fmt::format("as bf16 would need {}, more than max_memory of {}", human_bytes(needs),
                                    human_bytes(has))};
