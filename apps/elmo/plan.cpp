@@ -33,30 +33,30 @@ Config resolve_of_plan(const Invocation& call) {
 }  // namespace
 
 Verb plan_verb() {
-    return {
-        "plan",
-        'm',
-        "Show the memory and the likely time of a training run without running it",
-        "[DATA] [options]",
-        {{"DATA", "Data set to plan for; not needed with --labels"}},
-        0,
-        1,
-        false,
-        {},
-        {{"elmo plan --labels 3000000 --batch-size 128 --precision fp8 --encoder models/all-MiniLM-L6-v2",
-          "Three million labels, 8-bit head"},
-         {"elmo plan --labels 100000000 --precision e2m5 --shape amazon-3m --ranks 8",
-          "The fullest of eight ranks"},
-         {"elmo plan data/wordnet --recipe recipes/demo.toml --max-memory 1GiB",
-          "Chunks chosen to fit a budget"}},
-        "Memory is exact; the time is an estimate from the measured speed of this machine, without reading, "
-        "validation and saving. A table shows what other batch sizes and precisions would take. With "
-        "--max-memory the exit status is 1 if the plan does not fit.",
-        run_plan,
-        {},
-        nullptr,
-        resolve_of_plan,
-        first_word};
+    return {"plan",
+            'm',
+            "Show the memory and the likely time of a training run without running it",
+            "[DATA] [options]",
+            {{"DATA", "Data set to plan for; not needed with --labels"}},
+            0,
+            1,
+            false,
+            {},
+            {{"elmo plan --labels 3000000 --batch-size 128 --precision fp8 --encoder models/all-MiniLM-L6-v2",
+              "Three million labels, 8-bit head"},
+             {"elmo plan --labels 100000000 --precision e2m5 --shape amazon-3m --ranks 8",
+              "The fullest of eight ranks"},
+             {"elmo plan data/wordnet --recipe recipes/demo.toml --max-memory 1GiB",
+              "Chunks chosen to fit a budget"}},
+            "Memory is exact, of a linear model an estimate; the time is an estimate from the measured speed "
+            "of this machine, without reading, "
+            "validation and saving. A table shows what other batch sizes and precisions would take. With "
+            "--max-memory the exit status is 1 if the plan does not fit.",
+            run_plan,
+            {},
+            nullptr,
+            resolve_of_plan,
+            first_word};
 }
 
 }  // namespace elmo::cli

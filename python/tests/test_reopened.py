@@ -1,5 +1,6 @@
 """Runs that another process opens: where they find the rows that trained them, and what they say where these are gone."""
 import json
+import re
 import subprocess
 import sys
 
@@ -84,7 +85,7 @@ def test_saved_splits_are_found_again(tmp_path):
     scores = elmo.Run(tmp_path / "run").evaluate(bootstrap=0)
     assert scores.protocol.samples == 40 and scores.protocol.data == str(tmp_path / "saved")
     printed = elmo_program("eval", tmp_path / "run")
-    assert f"{tmp_path / 'saved'}: expected a data set that elmo reads" in printed.stderr and "load_from_disk" in printed.stderr
+    assert f"{tmp_path / 'saved'}: expected a data set that elmo reads" in printed.stderr and "elmo.convert" in printed.stderr
 
 
 def test_a_stopped_training_on_a_file_continues(tmp_path):
@@ -204,6 +205,29 @@ def test_a_recipe_of_a_run_with_a_test_file(tmp_path, caplog):
                           (lambda: elmo.Run(tmp_path / "run").predict(["a"], test=test), "option 'test' does not belong to predict")):
         with pytest.raises(elmo.ConfigError, match=message):
             call()
+
+
+def test_the_command_for_the_data_of_a_run_keeps_its_labels_and_test_rows(tmp_path, monkeypatch):
+    """Of categories, columns of 0 and 1, another share and test rows of another file."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    texts = [f"a {colour} thing, number {i}" for i in range(60) for colour in ("red", "green")]
+    red = ["red" in text for text in texts]
+    pandas.DataFrame({"text": texts, "y": pandas.Categorical(["red, dark" if one else "green" for one in red])}).to_parquet("cat.parquet")
+    pandas.DataFrame({"text": texts, "is_red": red, "is_green": [not one for one in red]}).to_parquet("wide.parquet")
+    table = pandas.DataFrame({"text": texts, "tag": ["red" if one else "green" for one in red]})
+    table[:90].to_parquet("train.parquet")
+    table[90:].to_parquet("test.parquet")
+    for file, options in (("cat", dict(label_column="y")), ("wide", dict(label_column="is_*", test_share=0.3)),
+                          ("train", dict(label_column="tag", test="test.parquet"))):
+        scores = elmo.train(f"{file}.parquet", out=f"run-{file}", **options).evaluate()
+        refused = elmo_program("eval", f"run-{file}")
+        command = re.search('python3 -c "(.*?)"', refused.stderr)[1]
+        subprocess.run([sys.executable, "-c", command.replace("out='data'", f"out='data-{file}'")], check=True)
+        again = elmo_program("eval", f"run-{file}", "--data", f"data-{file}", "--json", "--quiet")
+        assert json.loads(again.stdout)["P@1"] == scores["P@1"], again.stderr
+        assert json.loads(again.stdout)["protocol"]["samples"] == scores.protocol.samples, again.stderr
 
 
 def test_a_column_of_texts_may_be_named_twice(tmp_path):

@@ -95,6 +95,7 @@ ReadOptions::ReadOptions(const Config& config)
       test_share_given(is_of_call(config, "test_share")),
       equal_texts_together(config.equal_texts == "together"),
       validation(config.validation),
+      test(config.test),
       seed(config.seed),
       filter(config.filter),
       data_original(original_of(config, "data")),

@@ -67,6 +67,7 @@ struct ReadOptions {
     bool test_share_given;      // by the call
     bool equal_texts_together;  // in training or held out; blanks around them do not count
     std::string validation;     // a share, or a file
+    std::string test;           // a file of test rows that only Python reads
     std::uint64_t seed;         // chooses the validation rows
     std::string filter;         // auto, none, or a file
     // What they are copies of, for the time of a call (set_copied); "" where they are what was named.

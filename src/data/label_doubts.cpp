@@ -374,7 +374,10 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     if (!data.has_label_names()) return doubts;
     if (layout.format == DataFormat::kFastText)
         if (std::string joint = fasttext_doubt(data); !joint.empty()) doubts.push_back(std::move(joint));
-    if (!has_fields) return doubts;
+    if (!has_fields) {
+        if (std::string alike = likeness_doubt(data); !alike.empty()) doubts.push_back(std::move(alike));
+        return doubts;
+    }
     const Tally tally = tally_names(data);
     const std::string labels = with_commas(data.num_labels());
     const std::int64_t pieces = tally.ends_of_lists + tally.in_quotes;

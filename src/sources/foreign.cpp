@@ -33,10 +33,10 @@ constexpr Kind kKinds[] = {
     {"FEA1"sv, "Feather", "pandas.read_feather('FILE')"},
     {"ORC"sv, "ORC", "pandas.read_orc('FILE')"},
     {"\x89HDF\r\n\x1a\n"sv, "HDF5", "pandas.read_hdf('FILE')"},
-    {"\x80\x02"sv, "a Python pickle", "pandas.read_pickle('FILE')"},
-    {"\x80\x03"sv, "a Python pickle", "pandas.read_pickle('FILE')"},
-    {"\x80\x04\x95"sv, "a Python pickle", "pandas.read_pickle('FILE')"},
-    {"\x80\x05\x95"sv, "a Python pickle", "pandas.read_pickle('FILE')"},
+    {"\x80\x02"sv, "a Python pickle", "pandas.DataFrame(pandas.read_pickle('FILE'))"},
+    {"\x80\x03"sv, "a Python pickle", "pandas.DataFrame(pandas.read_pickle('FILE'))"},
+    {"\x80\x04\x95"sv, "a Python pickle", "pandas.DataFrame(pandas.read_pickle('FILE'))"},
+    {"\x80\x05\x95"sv, "a Python pickle", "pandas.DataFrame(pandas.read_pickle('FILE'))"},
     {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"sv, "an old Excel workbook", "pandas.read_excel('FILE')"},
     {"SQLite format 3\0"sv, "an SQLite database", ""},
     {"\x93NUMPY"sv, "a NumPy array", ""},
@@ -45,16 +45,20 @@ constexpr Kind kKinds[] = {
     {"7z\xbc\xaf\x27\x1c"sv, "a 7z archive", ""},
 };
 
-std::string conversion(const fs::path& file, std::string_view read) {
+// Columns of labels stay columns in a CSV only.
+std::string conversion(const fs::path& file, std::string_view read, const ReadOptions* reading) {
     std::string expression(read);
     expression.replace(expression.find("FILE"), 4, name_in_command(file.string(), "FILE"));
-    const std::string modules = read.starts_with("pyarrow") ? "pyarrow.ipc" : "pandas";
-    return fmt::format("python3 -c \"import {}; {}.to_json('{}.jsonl', orient='records', lines=True)\"",
-                       modules, expression, name_in_command(file.stem().string(), "FILE"));
+    const std::string modules = read.starts_with("pyarrow") ? "pyarrow.ipc" : "pandas",
+                      stem = name_in_command(file.stem().string(), "FILE");
+    return fmt::format("python3 -c \"import {}; {}.{}\"", modules, expression,
+                       reading != nullptr && reading->label_column.ends_with('*')
+                           ? fmt::format("to_csv('{}.csv', index=False)", stem)
+                           : fmt::format("to_json('{}.jsonl', orient='records', lines=True)", stem));
 }
 
-// Whether Hugging Face's library wrote the file, or what it says of a data set, with classes: these are
-// numbers whose names stand in its notes only.
+// Whether Hugging Face's library wrote the file, or what it says of a data set, with classes, which are
+// numbers whose names stand in its notes only; or pandas with categories, each of which is one label.
 bool has_classes(const fs::path& file) {
     constexpr std::streamoff kLooked = 256 << 10;  // at the beginning, and at the end, where Parquet has them
     std::ifstream in(file, std::ios::binary | std::ios::ate);
@@ -63,29 +67,43 @@ bool has_classes(const fs::path& file) {
         std::string part(static_cast<std::size_t>(std::clamp<std::streamoff>(size, 0, kLooked)), '\0');
         in.seekg(at);
         in.read(part.data(), static_cast<std::streamsize>(part.size()));
-        if (in && part.find("ClassLabel") != part.npos) return true;
+        if (in && (part.find("ClassLabel") != part.npos ||
+                   part.find("\"pandas_type\": \"categorical\"") != part.npos))
+            return true;
     }
     return false;
 }
 
-// The command that keeps the names of classes. It writes texts and labels only, so it has to find them.
-std::string conversion_by_elmo(const std::string& data, const ReadOptions* reading) {
+// The command of the Python package, which reads what other tools lose: classes, columns of labels, the test
+// rows of a run. It writes texts and labels only, so it has to find them.
+std::string conversion_by_elmo(const std::string& data, const ReadOptions* reading, bool classes) {
     std::string options;
     const Config usual;
-    const auto add_column = [&](const char* key, const std::string& column, const std::string& usual_column) {
-        if (column != usual_column)
-            options += fmt::format(", {}='{}'", key, name_in_command(column, "COLUMN"));
+    const auto add = [&](const char* key, const std::string& value, const char* instead) {
+        options += fmt::format(", {}='{}'", key, name_in_command(value, instead));
     };
     if (reading != nullptr) {
-        add_column("text_column", reading->text_column, usual.text_column);
-        add_column("label_column", reading->label_column, usual.label_column);
+        if (reading->text_column != usual.text_column) add("text_column", reading->text_column, "COLUMN");
+        if (reading->label_column != usual.label_column) add("label_column", reading->label_column, "COLUMN");
     }
-    const std::string written = options.empty() ? "" : "; there the columns are called text and labels";
+    const bool renamed = !options.empty();
+    if (reading != nullptr && !reading->test.empty())
+        add("test", reading->test, "FILE");
+    else if (reading != nullptr && reading->test_share != usual.test_share)
+        options += fmt::format(", test_share={}", reading->test_share);
     if (reading != nullptr && reading->allow_null_labels) options += ", allow_null_labels=True";
+    const char* const why = classes ? "its classes have names, which the Python package keeps" : "";
+    const char* const written = renamed ? "there the columns are called text and labels" : "";
     return fmt::format(
-        "python3 -c \"import elmo; elmo.convert('{}', out='data'{})\" and name the folder data (its "
-        "classes have names, which the Python package keeps{})",
-        data, options, written);
+        "python3 -c \"import elmo; elmo.convert('{}', out='data'{})\" and name the folder data{}", data,
+        options,
+        classes || renamed ? fmt::format(" ({}{}{})", why, classes && renamed ? "; " : "", written)
+                           : std::string());
+}
+
+// Whether the package's command is needed: also for the data of a run that it trained.
+bool needs_elmo(const fs::path& file, const ReadOptions* reading, bool classes) {
+    return classes || (reading != nullptr && reading->data_of_run && file == reading->data);
 }
 
 [[noreturn]] void refuse(const fs::path& file, std::string_view name, const std::string& advice) {
@@ -104,10 +122,12 @@ void refuse_zip(const fs::path& file) {
                            [&](const std::string& name) { return name.starts_with(beginning); });
     };
     if (has("xl/"))
-        refuse(file, "an Excel workbook", "convert it: " + conversion(file, "pandas.read_excel('FILE')"));
+        refuse(file, "an Excel workbook",
+               "convert it: " + conversion(file, "pandas.read_excel('FILE')", nullptr));
     if (has("mimetype") && has("content.xml"))
         refuse(file, "an OpenDocument file",
-               "save the sheet as CSV, or convert it: " + conversion(file, "pandas.read_excel('FILE')"));
+               "save the sheet as CSV, or convert it: " +
+                   conversion(file, "pandas.read_excel('FILE')", nullptr));
     if (!files.empty() && std::all_of(files.begin(), files.end(),
                                       [](const std::string& name) { return name.ends_with(".npy"); }))
         refuse(
@@ -144,13 +164,16 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool pac
             std::all_of(first.begin(), first.begin() + std::min<std::ptrdiff_t>(std::ssize(first), 16),
                         [](char c) { return c > 31 || c == '\n' || c == '\r' || c == '\t'; }))
             continue;
+        const bool is_arrow = kind.read.find("parquet") != kind.read.npos ||
+                              kind.read.find("feather") != kind.read.npos || kind.read.starts_with("pyarrow");
+        const bool classes = named && is_arrow && has_classes(file);
         refuse(file, kind.name,
                kind.read.empty()
                    ? "export it as CSV or JSON lines"
                    : save + "convert it: " +
-                         (named && has_classes(file)
-                              ? conversion_by_elmo(name_in_command(name.string(), "FILE"), reading)
-                              : conversion(name, kind.read)));
+                         (named && is_arrow && needs_elmo(file, reading, classes)
+                              ? conversion_by_elmo(name_in_command(name.string(), "FILE"), reading, classes)
+                              : conversion(name, kind.read, reading)));
     }
     if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
         refuse(file.string() + ":1", "UTF-16",
@@ -165,7 +188,7 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool pac
 std::string name_in_command(const std::string& name, const char* instead) {
     const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c < 0 ||
-               std::strchr(" ./_-+=,:@%~#", c) != nullptr;
+               std::strchr(" ./_-+=,:@%~#*", c) != nullptr;
     });
     return plain ? name : instead;
 }
@@ -220,7 +243,7 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
         for (const auto& split : fs::directory_iterator(folder, error))
             classes = classes || (splits && has_classes(split.path() / "dataset_info.json"));
         const std::string command =
-            classes ? conversion_by_elmo(in_command, &reading)
+            needs_elmo(folder, &reading, classes) ? conversion_by_elmo(in_command, &reading, classes)
             : splits
                 ? fmt::format(
                       "python3 -c \"import datasets; [d.to_json('data/' + s + '.jsonl') for s, d in "

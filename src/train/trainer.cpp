@@ -254,7 +254,9 @@ void Trainer::warn_of_validation(const TrainedTexts& of_init) const {
             "{} of {} validation texts trained {}: their scores are too high, and choose best/; {}",
             with_commas(trained), with_commas(std::ssize(rows)), config_.init,
             validation_share(config_) > 0
-                ? "give the rows of that run first and the new ones after them, or --validation FILE"
+                ? "give the rows of that run first and the new ones after them, with as many held out for "
+                  "testing as there (its test rows again, or --test-share 0, if they were given), or "
+                  "--validation FILE"
                 : "validate on rows that are new to it"));
 }
 

@@ -484,6 +484,15 @@ TEST_F(LabelDoubts, NamesWhosePiecesAreLabelsElsewhere) {
               Strings());
 }
 
+TEST_F(LabelDoubts, NamesOfFastTextThatDifferInCase) {
+    write("a.txt", "__label__Video __label__x one\n__label__video __label__x two\n__label__video three\n");
+    Config options = config("a.txt");
+    options.test_share = 0;
+    const Strings found = label_doubts(Dataset::open_labels(quiet(), options), find_layout(options));
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_TRUE(contains(found[0], "1 pair of labels differs only in case")) << found[0];
+}
+
 TEST_F(LabelDoubts, NamesThatDifferInCaseBlanksOrUnicodeForm) {
     EXPECT_EQ(
         only({"userName", "username", "username", "Time  zone", "time zone", "other", "cafe\u0301",
