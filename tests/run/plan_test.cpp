@@ -599,6 +599,7 @@ TEST(Plan, StateIn8BitsIsWhatALargeTransformerTakesOnAGpu) {
         EXPECT_EQ(state("auto"), full);
         EXPECT_EQ(state("8bit"), bytes);
         config.encoder = "auto";
+        config.width = Config().width;  // a shape's encoder has its own
         config.shape = "lf-amazontitles-131k";
         EXPECT_EQ(state("auto"), state("8bit"));
         EXPECT_LT(state("auto"), state("full"));
