@@ -233,8 +233,9 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
     rows, test_file = new_rows(config), name_of_file(test)
     if data is not None:
         if has_splits(data) and "validation" in data and validation is None:
-            logging.getLogger("elmo").warning("the split 'validation' is not read; validation=data['validation'] takes its "
-                                              "rows to choose the best checkpoint")
+            given = repr(os.path.join(named, "validation")) if named and isinstance(data, Splits) else "data['validation']"
+            logging.getLogger("elmo").warning("the split 'validation' is not read; validation=%s takes its rows to choose the "
+                                              "best checkpoint", given)
         train, own_test = splits_of(data)
         of_train, of_test = (name_of_split(named, data, split) for split in ("train", "test"))
         if test is not None:

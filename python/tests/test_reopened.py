@@ -207,6 +207,19 @@ def test_a_recipe_of_a_run_with_a_test_file(tmp_path, caplog):
             call()
 
 
+def test_a_validation_split_of_a_saved_folder_is_named_by_its_path(tmp_path, caplog):
+    for name, count in (("train", 100), ("validation", 40)):
+        save_to_disk(tmp_path / "saved" / name, table_of(count, seed=count))
+    (tmp_path / "saved" / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "validation"]}))
+    elmo.train(tmp_path / "saved", **COLUMNS, **SMALL)
+    path = str(tmp_path / "saved" / "validation")
+    assert f"the split 'validation' is not read; validation={path!r} takes its rows" in caplog.text
+    run = elmo.train(tmp_path / "saved", validation=path, **COLUMNS, **SMALL)
+    assert run.evaluate(split="validation", bootstrap=0).protocol.samples == 40
+    linear = elmo.train(tmp_path / "saved", **COLUMNS, encoder="linear").result
+    assert linear.plan.program_bytes > 40 << 20, "what Python and its libraries take"
+
+
 def test_the_command_for_the_data_of_a_run_keeps_its_labels_and_test_rows(tmp_path, monkeypatch):
     """Of categories, columns of 0 and 1, another share and test rows of another file."""
     pandas = pytest.importorskip("pandas")
