@@ -66,6 +66,12 @@ struct Row {
 // a name that tells them from others and leads to no file.
 ELMO_API bool is_row_folder(const std::string& path);
 
+// Sets text_column and label_column, where nobody gave them, to the columns that a table from memory must
+// mean: its first rows, names first and values as a file would have them, are looked at as those of a file
+// are. The names in `text_columns` are those that text_column joins.
+ELMO_API void detect_columns(Config& config, const std::vector<std::string>& text_columns,
+                             const std::vector<std::vector<std::string>>& first_rows);
+
 // A data set from memory. Every verb reads its data more than once, so rows go to a folder as they come:
 // train.jsonl and test.jsonl, an object per line with the keys "text" and "labels", or those of name_columns.
 // Memory does not grow. Without test rows, a share of the rows is held out as for any file (test_share).

@@ -28,7 +28,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     """Trains a classifier and returns its run.
 
     data : a path that `elmo train` reads, a Parquet or an Arrow file, a folder of `save_to_disk`, a DataFrame, an Arrow
-        table, a Hugging Face data set or a dict of columns (columns text_column and label_column); or, in its place,
+        table, a Hugging Face data set or a dict of columns (text_column and label_column, found where they have usual
+        names); or, in its place,
     texts, labels : sequences of as many entries. The labels of a text are a list of names or whole numbers, or one of
         them (a str is a label as it stands, 'NA' too); or labels is a matrix of 0 and 1 with a column per label (SciPy,
         NumPy, DataFrame), whose columns label_names names.

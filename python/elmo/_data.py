@@ -10,6 +10,7 @@ from typing import Any, Iterator, Mapping
 
 from elmo._config import text_of
 from elmo._core import Config, ConfigError, DataError, Rows, is_row_folder, known_path, resolve_for_run
+from elmo._detect import has_flags, settle_columns, settle_other_columns
 from elmo._inputs import (BLANKS, Splits, add_table, add_values, column_list, folder_of, has_names, is_matrix, is_path,
                           iterate, module_of, name_of, opened, reader_of, split_columns, stands_for_columns)
 
@@ -99,20 +100,26 @@ def test_of(data: Any) -> Any:
     return data
 
 
-def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str, Any]) -> None:
+def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str, Any], named: str = "") -> None:
     """What is not given as an option is read from the columns that the run was trained on, unless the table lacks them
-    and has the usual ones. Texts and labels without a table are called as these columns."""
-    data = opened(data)
+    and has others that must be meant. Texts and labels without a table are called as these columns."""
+    named, data = named or name_of_file(data), opened(data)
     if is_path(data):
         return  # the library reads it, and knows the run
-    there = set(() if data is None else column_list(splits_of(data)[0]))
-    of_run = resolve_for_run(folder_of(run), config)
+    table = None if data is None else splits_of(data)[0]
+    there = set(() if data is None else column_list(table))
+    of_run, of_table = resolve_for_run(folder_of(run), config), name_of_split(named, data, "train")
     for key in ("text_column", "label_column"):
         columns = of_run.get(key)
         has_them = (set(split_columns(columns, there)) <= there if key == "text_column" else
-                    columns in there or stands_for_columns(columns, there))
-        if options.get(key) is None and (has_them or config.get(key) not in there):
+                    has_flags(table, columns[:-1], of_table) if stands_for_columns(columns, there) else columns in there)
+        if options.get(key) is None and has_them:
             config.set(key, columns)
+    if data is not None:
+        settle_other_columns(config, table, of_table)
+    for key in ("text_column", "label_column"):
+        if not config.given(key):
+            config.set(key, config.get(key) if config.get(key) in there else of_run.get(key))
     for key in ("allow_null_labels", "label_separator"):
         if options.get(key) is None:
             config.set_of_run(key, of_run.get(key))
@@ -222,6 +229,8 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
     named, data = named or name_of_file(data), opened(data)
     if label_names is not None:
         label_names = list(iterate(label_names, "label_names", "a name per column"))  # it is read more than once
+    if data is not None and not is_path(data):
+        settle_columns(config, splits_of(data)[0], name_of_split(named, data, "train"))
     kept = set_validation(config, validation, not (data is not None and is_path(data)), label_names, labels)
     if data is not None and is_path(data):
         if test is not None:

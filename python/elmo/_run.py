@@ -411,7 +411,7 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     named = name_of_split(name_of_file(path), data, "test")
     if data is not None:
         data = test_of(data)
-        set_columns_of_run(config, run, data, options)
+        set_columns_of_run(config, run, data, options, named)
     kept = set_data(config, path if as_file else data, texts, labels, label_names=label_names, named=named)
     if not as_file:  # a data set of the given rows only, all of them scored
         config.set("split", "train")

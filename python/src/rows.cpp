@@ -92,6 +92,9 @@ void bind_rows(nb::module_& module) {
              "The names that a run remembers; before the first row.")
         .def("finish", &Rows::finish, nb::arg("config"), nb::arg("train") = "", nb::arg("test") = "",
              "Messages name the files that training and test rows are copies of.");
+    module.def(
+        "detect_columns", &detect_columns, nb::arg("config"), nb::arg("text_columns"), nb::arg("first_rows"),
+        "Sets the columns that nobody gave to those that a table must mean: names, then rows of fields.");
     module.def("is_row_folder", &is_row_folder, nb::arg("path"),
                "Whether it is the path of a temporary data set.");
 }

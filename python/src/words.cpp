@@ -224,8 +224,9 @@ std::string with_calls(std::string_view message) {
             continue;
         }
         const bool begins = at == 0 || (!is_letter(message[at - 1]) && message[at - 1] != '-');
-        if (const auto argument =
-                begins && rest.starts_with("--") ? argument_of(rest, after_another) : std::nullopt) {
+        if (const auto argument = begins && rest.starts_with("--")
+                                      ? argument_of(rest, after_another || result.ends_with("read with "))
+                                      : std::nullopt) {
             result += argument->text;
             at += argument->length;
             after_another =

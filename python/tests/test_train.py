@@ -389,6 +389,63 @@ def test_columns_without_names(texts, labels):
         elmo.train(frame, **SMALL)
 
 
+def scores(result):
+    """What depends on the rows and the model alone."""
+    return {name: value for name, value in result.items() if name not in ("texts_per_second", "protocol")}
+
+
+def as_tables(columns, tmp_path):
+    """The columns as every kind of table."""
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame, table = pandas.DataFrame(columns), pyarrow.table(columns)
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "rows.parquet")
+    pytest.importorskip("pyarrow.feather").write_feather(table, str(tmp_path / "rows.arrow"))
+    return [columns, frame, table, str(tmp_path / "rows.parquet"), str(tmp_path / "rows.arrow")]
+
+
+def test_columns_with_usual_names_are_found(texts, labels, tmp_path, caplog):
+    caplog.set_level("INFO", "elmo")
+    expected = elmo.train(texts=texts, labels=labels, **SMALL)
+    columns = {"id": list(range(len(texts))), "Description": texts, "tags": [";".join(row) for row in labels]}
+    for table in as_tables(columns, tmp_path):
+        caplog.clear()
+        run = elmo.train(table, **SMALL)
+        assert run.evaluate()["P@1"] == expected.evaluate()["P@1"]
+        assert "read with text_column='Description', label_column='tags', label_separator=';'" in caplog.text
+        assert (run.log[0].config.text_column, run.log[0].config.label_column) == ("Description", "tags")
+    # Of a run on them, rows in other columns.
+    other = {"Text": texts, "topics": labels}
+    assert scores(run.evaluate(columns, bootstrap=0)) == scores(run.evaluate(other, bootstrap=0))
+    assert "rows from memory: read with text_column='Text', label_column='topics', as its first rows" in caplog.text
+    assert elmo.train(columns, validation={"Description": texts[:9], "tags": labels[:9]}, **SMALL).result.best_score > 0
+    longer = [text + " too" for text in texts]
+    for nowhere in ({"blurb": texts, "tags": labels}, {"title": texts, "body text": longer, "tags": labels},
+                    {"description": iter(texts), "tags": labels}):
+        with pytest.raises(elmo.DataError, match="expected a column .text.*, found "):
+            elmo.train(nowhere, **SMALL)
+    with pytest.raises(elmo.DataError, match="expected a column 'Description', found 'blurb', 'tags'"):
+        run.evaluate({"blurb": texts, "tags": labels})
+
+
+def test_columns_of_0_and_1_are_found(texts, labels, tmp_path, caplog):
+    caplog.set_level("INFO", "elmo")
+    names = sorted({name for row in labels for name in row})
+    expected = elmo.train(texts=texts, labels=labels, **SMALL)
+    flags = {"id": list(range(len(texts))), "what": texts} | {name: [int(name in row) for row in labels] for name in names}
+    for table in as_tables(flags, tmp_path):
+        caplog.clear()
+        run = elmo.train(table, **SMALL)
+        assert run.label_names == names and run.evaluate()["P@1"] == expected.evaluate()["P@1"]
+        assert "read with text_column='what', label_column='*', as its first rows show" in caplog.text
+    same = scores(run.evaluate({"text": texts, "labels": labels}, bootstrap=0))
+    assert same == scores(run.evaluate(flags, bootstrap=0)) == scores(expected.evaluate(flags, bootstrap=0))
+    # One of several columns of 0 and 1 is called as labels are; of yes and no only files have labels.
+    with pytest.raises(elmo.ConfigError, match=r"found 2 of 0 and 1 \(label, new\): label_column='\*' takes each"):
+        elmo.train({"text": texts, "label": [0, 1] * (len(texts) // 2), "new": [1, 0] * (len(texts) // 2)}, **SMALL)
+    with pytest.raises(elmo.DataError, match="expected a column 'text', found 'what', 'red', 'blue'"):
+        elmo.train({"what": texts, "red": ["yes", "no"] * (len(texts) // 2), "blue": ["no", "yes"] * (len(texts) // 2)}, **SMALL)
+
+
 def test_joined_columns_of_any_kind(texts, labels):
     pyarrow = pytest.importorskip("pyarrow")
     plain = elmo.train({"a": texts, "b": texts, "labels": labels}, text_column="a+b", **SMALL)

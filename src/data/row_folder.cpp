@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "config/rows_path.h"
+#include "config/views.h"
 #include "elmo/config.h"
 #include "elmo/dataset.h"
 #include "elmo/error.h"
@@ -14,6 +15,7 @@
 #include "io/checksum.h"
 #include "io/file_error.h"
 #include "io/output_file.h"
+#include "sources/tables/guess.h"
 #include "sources/tables/label_fields.h"
 
 namespace elmo {
@@ -97,6 +99,14 @@ struct RowFolder::Impl {
     Part train{"train.jsonl", {}}, test{"test.jsonl", {}};
 };
 
+void detect_columns(Config& config, const std::vector<std::string>& text_columns,
+                    const std::vector<std::vector<std::string>>& first_rows) {
+    for (const DetectedOption& option : detect_table_columns(config, text_columns, first_rows)) {
+        set_option(config, option.key, option.value);
+        mark_option(config, option.key, Origin::kChosen, std::string(kDetectedReason));
+    }
+}
+
 bool is_row_folder(const std::string& path) {
     return is_rows_path(path);
 }
@@ -134,8 +144,12 @@ void RowFolder::finish(Config& config) {
     // Given, not assigned: a run that the rows are scored or trained on with may have other columns. The
     // format is that of these files: a recipe does not keep it, as other data has another.
     set_copied(config, "format", "jsonl", "auto");
-    set_option(config, "text_column", impl_->columns.text);
-    set_option(config, "label_column", impl_->columns.labels);
+    const auto set_column = [&](std::string_view key, const std::string& column) {
+        if (reason_of(config, key) != kDetectedReason || get_option(config, key) != column)
+            set_option(config, key, column);
+    };
+    set_column("text_column", impl_->columns.text);
+    set_column("label_column", impl_->columns.labels);
 }
 
 }  // namespace elmo

@@ -17,7 +17,7 @@ std::string detected_line(const std::string& name, const std::vector<DetectedOpt
         const bool plain = option.value.find_first_of(" ,;|*'\"$&<>()\\`#") == option.value.npos;
         flags += fmt::format(" {} {}", flag_of(option.key), plain ? option.value : "'" + option.value + "'");
     }
-    return fmt::format("{}: read with{}, as its first rows show; give a flag to read it otherwise", name,
+    return fmt::format("{}: read with{}, as its first rows show; give your own to read it otherwise", name,
                        flags);
 }
 

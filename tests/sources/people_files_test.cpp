@@ -804,7 +804,7 @@ TEST_F(PeopleFiles, WhatSeparatesColumnsOfATestFileIsSaid) {
     write("a/train.csv", "text,labels\none,a\ntwo,b\n");
     write("a/test.csv", "text;labels\nthree;a\n");
     const std::string line =
-        "a/test.csv: read with --delimiter ';', as its first rows show; give a flag to read it otherwise";
+        "a/test.csv: read with --delimiter ';', as its first rows show; give your own to read it otherwise";
     const Strings lines = said("a");
     ASSERT_EQ(lines.size(), 1U);
     EXPECT_TRUE(lines[0].ends_with(line)) << lines[0];

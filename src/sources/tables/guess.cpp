@@ -501,6 +501,24 @@ bool has_null_fields(const Layout& layout) {
                                [](const std::string& field) { return is_null_word(trim(field)); });
 }
 
+std::vector<DetectedOption> detect_table_columns(const ReadOptions& reading,
+                                                 const std::vector<std::string>& text_columns,
+                                                 const std::vector<std::vector<std::string>>& first_rows) {
+    Layout layout;
+    layout.train.text = "rows from memory";
+    layout.text_columns = text_columns;
+    layout.label_column = reading.label_column;
+    Columns columns{reading.text_column_open, reading.label_column_open, {}, {}};
+    const std::vector<std::string>& names = first_rows.front();
+    if (!find_columns(names, first_rows, layout, columns)) return {};
+    // Columns of yes and no are labels in files only, where other values are texts too.
+    if (columns.labels == "*" && FlagColumns(names, first_rows, text_columns).set == 0) return {};
+    std::vector<DetectedOption> detected;
+    if (!columns.text.empty()) detected.push_back({"text_column", columns.text});
+    if (!columns.labels.empty()) detected.push_back({"label_column", columns.labels});
+    return detected;
+}
+
 std::vector<std::string> missing_text_keys(const Layout& layout) {
     std::vector<std::string> missing, paths;
     if (layout.format != DataFormat::kJsonl) return missing;

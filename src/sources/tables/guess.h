@@ -30,6 +30,12 @@ bool has_null_fields(const Layout& layout);
 // with what may be meant, "'meta.titel' (did you mean 'meta.title'?)".
 std::vector<std::string> missing_text_keys(const Layout& layout);
 
+// What the first rows of a table from memory say about the columns that nobody named: of rows as a file would
+// have them, names first. `text_columns` are those of reading.text_column.
+std::vector<DetectedOption> detect_table_columns(const ReadOptions& reading,
+                                                 const std::vector<std::string>& text_columns,
+                                                 const std::vector<std::vector<std::string>>& first_rows);
+
 // The one of these names that columns of texts usually have; "" where none is, or several are.
 std::string usual_text_column(const std::vector<std::string>& names);
 // Whether a column of that name numbers the rows, so that it holds neither texts nor labels.
