@@ -141,7 +141,8 @@ def name_of(label: Any, where: str, allow_null: bool = False, of_text: bool = Fa
     elif isinstance(label, float) and label.is_integer():
         advice = "; convert it: astype('Int64') of pandas makes whole numbers and keeps gaps"
     elif isinstance(label, (bool, np.bool_)):
-        advice = "; convert it: astype(str) makes names, astype(int) numbers"
+        advice = ("; convert it: astype(str) makes names, astype(int) numbers" if where.startswith("column") else
+                  "; make names of them: [str(label) for label in labels]")
     raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}{advice}")
 
 

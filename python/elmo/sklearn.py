@@ -30,6 +30,7 @@ OF_FILES = ("data", "format", "encoding", "text_column", "label_column", "label_
 OF_PREDICTION = ("top", "threshold", "probabilities")
 TRAINING = [o.key for o in _core.options() if "t" in o.verbs and o.key not in OF_FILES]
 PARAMETERS = [*TRAINING, *OF_PREDICTION, "verbose"]
+BOOLEAN = (bool, np.bool_)
 MOST_ON_GPU = 4096  # labels of a text that it ranks
 CALIBRATION = "calibration-best.json"  # in the folder of a run, beside best/
 
@@ -44,7 +45,9 @@ def with_parameters(init):
 
 
 def classes_of(labels: list[Any]) -> np.ndarray:
-    """All labels, in order: numbers where all are, else names. As objects where no type of NumPy holds them."""
+    """All labels, in order: numbers or booleans where all are, else names. As objects where no type of NumPy holds them."""
+    if labels and all(isinstance(label, BOOLEAN) for label in labels):
+        return np.unique(np.array(labels, dtype=bool))
     if all(isinstance(label, numbers.Integral) for label in labels):
         classes = sorted({int(label) for label in labels})
         array = np.array(classes)
@@ -70,8 +73,8 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
     """Texts to labels, by `fit(X, y)` and `predict(X)`.
 
     X is a sequence of str. y is a matrix of 0 and 1 with a column per label (multi-label; SciPy, NumPy or DataFrame), a
-    sequence of lists of labels (multi-label), or a sequence of labels (one per text), as which one column of NumPy or of
-    a DataFrame is read; predict answers in the same form (of a DataFrame, a NumPy matrix of its columns), and score
+    sequence of lists of labels (multi-label), or a sequence of labels (one per text; names, whole numbers or booleans),
+    as which one column of NumPy or of a DataFrame is read; predict answers in the same form (of a DataFrame, a NumPy matrix of its columns), and score
     takes it in that form. A text has the labels whose probability is at least `threshold` (None: 0.5), at most `top` of
     them (None: no limit). score is P@1, which is the accuracy where each text has one label.
 
@@ -139,9 +142,12 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
                     np.arange(len(columns)))
         entries = [whole_if_float(entry, f"{what}[{i}]") for i, entry in enumerate(iterate(y, what, "an entry per text"))]
         refuse_flags(entries, what)
-        names = [list(dict.fromkeys(names_of(entry, f"{what}[{i}]", allow_null))) for i, entry in enumerate(entries)]  # sets
         known = [as_list(entry) for entry in entries if not is_null(entry)]
-        if all(isinstance(entry, (str, numbers.Integral)) for entry in known):
+        named = entries
+        if known and all(isinstance(entry, BOOLEAN) for entry in known):
+            named = [entry if is_null(entry) else str(bool(entry)) for entry in entries]
+        names = [list(dict.fromkeys(names_of(entry, f"{what}[{i}]", allow_null))) for i, entry in enumerate(named)]  # sets
+        if all(isinstance(entry, (str, numbers.Integral, np.bool_)) for entry in known):
             return "one", names, classes_of(known)
         each = [label for entry in known for label in (entry if isinstance(entry, (list, tuple)) else [entry])]
         classes = classes_of([label for label in each if not is_null(label)])
@@ -159,6 +165,8 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         if kind not in ("dense", "sparse"):
             if columns is not None:
                 raise _core.DataError(f"{what}: expected labels by name, as in fit, found a matrix")
+            if (others.dtype.kind == "b") != (classes.dtype.kind == "b"):
+                raise _core.DataError(f"{what}: expected labels of one kind, as in fit, found booleans beside names or numbers")
         elif columns != len(classes):
             raise _core.DataError(f"{what}: expected a matrix of 0 and 1 with {len(classes)} columns, as in fit, found "
                                   f"{'labels by name' if columns is None else columns}")

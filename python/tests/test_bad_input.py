@@ -40,8 +40,8 @@ def raising(values):
     (TEXTS, np.eye(3, dtype=int).tolist(), "labels: expected the labels of each text, found rows of 3 values that are 0 or 1, "
                                            "which are a matrix; give it as one: numpy.array(...)"),
     (TEXTS, [[True, False], [False, True], [True, True]], "found rows of 2 values that are 0 or 1"),
-    (TEXTS, [True, False, True], "labels[0]: expected a label's name or whole number, found True (bool); convert "
-                                  "it: astype(str) makes names, astype(int) numbers"),
+    (TEXTS, [True, False, True], "labels[0]: expected a label's name or whole number, found True (bool); make "
+                                  "names of them: [str(label) for label in labels]"),
     (TEXTS, [[""], ["b"], []], "labels[0][0]: expected a label's name, found an empty str; leave it out: a text without "
                                "labels has an empty list"),
     (TEXTS, ["a", "", "b"], "labels[1]: expected a label's name, found an empty str; leave it out: a text without labels "

@@ -305,6 +305,25 @@ def test_frames_of_nullable_flags(texts, matrix):
         assert (model.predict(CASES) == expected).all()
 
 
+def test_booleans_are_classes(texts):
+    pandas = pytest.importorskip("pandas")
+    flags = [i % 3 == 0 for i in range(len(texts))]
+    texts = ["yes" if flag else "no" for flag in flags]
+    for y in (flags, np.array(flags), pandas.Series(flags), pandas.Series(flags, dtype="boolean"), np.array(flags)[:, None]):
+        model = ElmoClassifier(**SMALL).fit(texts, y)
+        assert model.classes_.tolist() == [False, True] and model.classes_.dtype == bool
+        found = model.predict(["yes", "no"])
+        assert found.dtype == bool and found.tolist() == [True, False] and model.score(texts, y) == 1
+        assert model.predict_proba(["yes"]).toarray().argmax() == 1
+    with pytest.raises(elmo.DataError, match=r"^y: expected labels of one kind, as in fit, found booleans beside names or"):
+        model.score(texts, np.array(flags, int))
+    numbers = ElmoClassifier(**SMALL).fit(texts, np.array(flags, int))
+    with pytest.raises(elmo.DataError, match=r"^y: expected labels of one kind"):
+        numbers.score(texts, flags)
+    with pytest.raises(elmo.DataError, match=r"^y\[0\]: expected a label's name or whole number, found True"):
+        ElmoClassifier(**SMALL).fit(["a", "b"], [True, 2])
+
+
 def test_shares_of_numpy(texts, labels):
     for share in np.array([0.1, 0.2]), np.array([0.1], np.float32), [0]:
         ElmoClassifier(validation=share[0], **SMALL).fit(texts, labels)
