@@ -32,8 +32,12 @@ std::uint64_t mix_lane(std::uint64_t lane, std::uint64_t input) {
     return std::rotl(lane + input * kPrime2, 31) * kPrime1;
 }
 
+// Written out: as a loop it is not unrolled by -O2, this layer's, and takes twice the time.
 void mix_stripe(std::array<std::uint64_t, 4>& lanes, const std::byte* stripe) {
-    for (int i = 0; i < 4; ++i) lanes[i] = mix_lane(lanes[i], load<std::uint64_t>(stripe + 8 * i));
+    lanes[0] = mix_lane(lanes[0], load<std::uint64_t>(stripe));
+    lanes[1] = mix_lane(lanes[1], load<std::uint64_t>(stripe + 8));
+    lanes[2] = mix_lane(lanes[2], load<std::uint64_t>(stripe + 16));
+    lanes[3] = mix_lane(lanes[3], load<std::uint64_t>(stripe + 24));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -10,11 +11,12 @@
 namespace elmo {
 namespace {
 
-constexpr std::int64_t kPiece = 1 << 21;  // elements converted at once
+constexpr std::int64_t kPiece = 1 << 21;         // elements converted at once
+constexpr std::int64_t kWrittenPiece = 1 << 18;  // elements written at once: their bytes stay in a core's cache
 
 template <class Body>
-void for_each_piece(std::int64_t count, const Body& body) {
-    for (std::int64_t first = 0; first < count; first += kPiece) body(first, std::min(kPiece, count - first));
+void for_each_piece(std::int64_t count, std::int64_t most, const Body& body) {
+    for (std::int64_t first = 0; first < count; first += most) body(first, std::min(most, count - first));
 }
 
 TensorInfo piece_of(const TensorInfo& tensor, std::int64_t first, std::int64_t count) {
@@ -49,7 +51,7 @@ void upload_constant(Backend& backend, View to, float value) {
 }
 
 void upload_mapped(Backend& backend, View to, const std::byte* from, std::span<const SafeTensors> files) {
-    for_each_piece(to.size(), [&](std::int64_t first, std::int64_t count) {
+    for_each_piece(to.size(), kPiece, [&](std::int64_t first, std::int64_t count) {
         const View piece = elements(to, first, count);
         const auto offset = static_cast<std::size_t>(first * size_of(to.dtype));
         backend.upload(piece, from + offset);
@@ -62,7 +64,7 @@ void upload_converted(Backend& backend, View to, const TensorInfo& tensor,
     assert(to.size() == tensor.num_elements());
     if (dtype_from_safetensors(tensor.dtype) == to.dtype)
         return upload_mapped(backend, to, tensor.data.data(), files);
-    for_each_piece(to.size(), [&](std::int64_t first, std::int64_t count) {
+    for_each_piece(to.size(), kPiece, [&](std::int64_t first, std::int64_t count) {
         const TensorInfo piece = piece_of(tensor, first, count);
         const View values_to = elements(to, first, count);
         if (to.dtype == DType::kBf16) {
@@ -96,12 +98,13 @@ void upload_rows_exact(Backend& backend, View to, std::int64_t first_row, std::i
 }
 
 void write_view(SafeTensorsWriter& writer, std::string_view name, Backend& backend, View from) {
-    std::vector<std::byte> bytes;
-    for_each_piece(from.size(), [&](std::int64_t first, std::int64_t count) {
+    const std::int64_t most = std::min(kWrittenPiece, from.size());
+    const auto bytes = std::make_unique_for_overwrite<std::byte[]>(
+        static_cast<std::size_t>(most * size_of(from.dtype)));
+    for_each_piece(from.size(), most, [&](std::int64_t first, std::int64_t count) {
         const View piece = elements(from, first, count);
-        bytes.resize(static_cast<std::size_t>(piece.bytes()));
-        backend.download(bytes.data(), piece);
-        writer.write(name, std::span<const std::byte>(bytes));
+        backend.download(bytes.get(), piece);
+        writer.write(name, std::span<const std::byte>(bytes.get(), static_cast<std::size_t>(piece.bytes())));
     });
 }
 

@@ -25,6 +25,9 @@ namespace elmo {
 namespace {
 
 const std::vector<std::int64_t> kValidationKs = {1, 3, kRankedInTraining};
+// Saving last/ after a validation may take this share of the time since it was saved: on a GPU an epoch of a small set
+// takes less time than a save does.
+constexpr double kShareOfSaving = 0.05;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -117,6 +120,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
         throw ConfigError(
             fmt::format("resume: the run has {} steps, found {}", was.total_steps, state_.total_steps));
     state_ = was;
+    saved_step_ = was.step;
     if (ranks_.is_first()) trained_texts_.add(TrainedTexts::load(checkpoint.content()));
     engine_.load(checkpoint.content());
     HeadCompensation& compensation = engine_.head().compensation();
@@ -261,11 +265,16 @@ void Trainer::warn_of_validation(const TrainedTexts& of_init) const {
 }
 
 void Trainer::save(const std::filesystem::path& folder, bool to_continue) {
+    const auto began = std::chrono::steady_clock::now();
     save_checkpoint(folder,
                     {config_, engine_.encoder(), engine_.head(), data_.tokenizer(), data_.max_length(),
                      labels_, &ranks_, &trained_texts_, label_weights_},
                     state_, to_continue);
-    saved_at_ = std::chrono::steady_clock::now();
+    if (to_continue) {
+        saved_at_ = std::chrono::steady_clock::now();
+        save_seconds_ = seconds_since(began);
+        saved_step_ = state_.step;
+    }
     event("checkpoint", {{"folder", folder.filename().string()}});
 }
 
@@ -317,7 +326,7 @@ double Trainer::near_best() const {
 }
 
 // Validates, keeps the best, then saves the last: a crash between the two only repeats the validation.
-void Trainer::validate_and_save() {
+void Trainer::validate_and_save(bool saves_last) {
     if (data_.has_validation()) {
         const double score = validate();
         const bool best = score >= state_.top_score - near_best();  // equal: the one that was trained longer
@@ -328,7 +337,7 @@ void Trainer::validate_and_save() {
             save(folder_.best(), false);
         }
     }
-    save(folder_.last(), true);
+    if (saves_last) save(folder_.last(), true);
 }
 
 std::uint32_t Trainer::agree(bool stop, bool save) const {
@@ -368,10 +377,12 @@ void Trainer::loop() {
         const bool last = state_.step == state_.total_steps;
         const bool validates = last || state_.step % eval_steps() == 0;
         const bool logs = state_.step % config_.log_every == 0;
-        // By the clock only at a step that is logged anyway: when a run saves changes nothing that it learns.
-        const bool late =
-            logs && config_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * config_.save_minutes;
-        const std::uint32_t wishes = agree(context_.stop_requested(), late);
+        // By the clock only at a step that validates or is logged anyway: when a run saves changes nothing that it
+        // learns.
+        const double unsaved = seconds_since(saved_at_);
+        const bool due = (validates && save_seconds_ <= kShareOfSaving * unsaved) ||
+                         (logs && config_.save_minutes > 0 && unsaved >= 60 * config_.save_minutes);
+        const std::uint32_t wishes = agree(context_.stop_requested(), due);
         stopping = (wishes & kStop) != 0;
         const bool saves =
             (config_.save_every > 0 && state_.step % config_.save_every == 0) || (wishes & kSave) != 0;
@@ -388,7 +399,7 @@ void Trainer::loop() {
             look_at_vectors(*batch);
         if (log_) log_->tick(state_.step);
         if (validates) {
-            validate_and_save();
+            validate_and_save(saves);
             if (out_of_patience()) return;
         } else if (saves)
             save(folder_.last(), true);
@@ -463,10 +474,8 @@ TrainResult Trainer::run() {
                                   config_.select, static_cast<std::int64_t>(config_.patience), state_.step,
                                   state_.total_steps));
     const bool interrupted = state_.step < state_.total_steps && !out_of_patience();
-    if (interrupted) {
-        context_.info(fmt::format("stopped after step {}; --resume continues", state_.step));
-        save(folder_.last(), true);
-    }
+    if (interrupted) context_.info(fmt::format("stopped after step {}; --resume continues", state_.step));
+    if (saved_step_ != state_.step) save(folder_.last(), true);
     if (state_.best_step == 0) save(folder_.best(), false);  // nothing was validated: the best is the last
     if (log_) log_->finish();
     const TrainResult result = summary(interrupted);

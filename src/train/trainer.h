@@ -62,7 +62,7 @@ class Trainer {
     void check_gradient(const Parameter& parameter) const;
     void event(const std::string& kind, nlohmann::ordered_json fields);  // to the log
     void log_step(double loss, std::int64_t texts);
-    void validate_and_save();
+    void validate_and_save(bool saves_last);
     // The score that is selected by. Collapse.
     double validate();
     double near_best() const;  // how far below the highest score a later one is kept as the best
@@ -76,7 +76,7 @@ class Trainer {
     void look_at_vectors(const Batch& batch);
     void collapsed(const std::optional<std::string>& what) const;
     void save(const std::filesystem::path& folder, bool to_continue);
-    // Whether any rank wants to stop, and whether the first wants to save by the clock.
+    // Whether any rank wants to stop, and whether the first wants to save last/ by the clock.
     enum Wish : std::uint32_t { kStop = 1, kSave = 2 };
     std::uint32_t agree(bool stop, bool save) const;
     double epoch() const {
@@ -103,7 +103,10 @@ class Trainer {
     double blind_loss_ = 0;
 
     double seconds_ = 0, logged_seconds_ = 0;  // inside steps
+    // Of last/: when it was saved, how long that took, and its step.
     std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
+    double save_seconds_ = 0;
+    std::int64_t saved_step_ = -1;
     std::int64_t texts_ = 0, logged_texts_ = 0, logged_tokens_ = 0, logged_step_ = 0;
 };
 

@@ -297,8 +297,8 @@ TEST_F(Train, WorksWithoutValidationAndWithAFrozenEncoder) {
 
 // The highest of many scores on few texts is one by luck: where rates fall, the last one within its standard
 // error is the best. Where they do not, it is the highest.
-TEST_F(Train, TheBestIsTheLastOneNearTheHighest) {
-    // Labels that no text tells: scores are luck.
+// Labels that no text tells: scores are luck.
+void write_luck(const TempFolder& temp) {
     std::string texts, labels = "150 37\n";
     for (int i = 0; i < 150; ++i) {
         texts += fmt::format("the thing {}\n", word_of(i % 36));
@@ -306,6 +306,32 @@ TEST_F(Train, TheBestIsTheLastOneNearTheHighest) {
     }
     write_text(temp / "data/trn_X.txt", texts);
     write_text(temp / "data/trn_X_Y.txt", labels);
+}
+
+// Not after every validation, but always in the end, also where patience ends the training.
+TEST_F(Train, LastHoldsTheStepThatTrainingEndedAt) {
+    write_luck(temp);
+    int early = 0;
+    for (const int patience : {0, 1}) {
+        Config config = tiny_config(temp);
+        config.out = temp / fmt::format("patience{}", patience);
+        config.steps = 60;
+        config.eval_every = 0.5;
+        config.validation = "0.3";
+        config.equal_texts = "apart";
+        config.on_collapse = "ignore";
+        config.schedule = "constant";
+        config.patience = patience;
+        const TrainResult result = run(config);
+        early += result.steps < 60 ? 1 : 0;
+        std::ifstream state(config.out + "/last/state.json");
+        EXPECT_EQ(nlohmann::json::parse(state)["step"], result.steps);
+    }
+    EXPECT_EQ(early, 1);  // else this test shows nothing about patience
+}
+
+TEST_F(Train, TheBestIsTheLastOneNearTheHighest) {
+    write_luck(temp);
     int later = 0;  // runs whose best comes after the highest
     for (const auto& [schedule, seed] :
          {std::pair("cosine", 3), {"cosine", 4}, {"constant", 3}, {"constant", 4}}) {
