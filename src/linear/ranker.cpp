@@ -8,7 +8,8 @@
 namespace elmo {
 namespace {
 
-constexpr std::int64_t kTextsAtOnce = 2048;  // texts that one thread takes at once
+// Texts that one thread takes at once: many share what a node's table costs, but every thread wants some.
+constexpr std::int64_t kMostAtOnce = 2048, kLeastAtOnce = 128;
 constexpr std::int64_t kBeam = 10;
 
 // As std::clamp; NaN, which weights that overflow give, is the least: an order has no place for it.
@@ -70,9 +71,9 @@ LabelGate LinearRanker::gate(std::span<const std::int64_t> labels) const {
     return gate;
 }
 
-// Scores the node's children for each of its texts, into scratch.next.
+// Scores the node's children for each of its texts, into scratch.next, of which the best `most` are wanted.
 void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::span<const Scored> of_node,
-                              const LabelGate& gate, Scratch& scratch) const {
+                              std::int64_t most, const LabelGate& gate, Scratch& scratch) const {
     const LabelTrees& trees = model_.trees;
     const auto n = static_cast<std::size_t>(node);
     const auto first = static_cast<std::size_t>(trees.column_begin[n]),
@@ -116,6 +117,7 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
                 continue;
             out.push_back({child, above + log_probability(scratch.scores[c])});
         }
+        if (std::ssize(out) > 4 * most) keep_best(out, most);  // of thousands of texts they would be megabytes
     }
     if (table)
         for (const std::int32_t column : columns) scratch.place[static_cast<std::size_t>(column)] = -1;
@@ -148,17 +150,18 @@ void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, const Labe
         while (!beams.empty()) {
             std::sort(beams.begin(), beams.end());
             const bool leaves = trees.leaf[static_cast<std::size_t>(beams.front().first)] != 0;
+            const std::int64_t most = leaves ? wanted : beam;
             std::vector<Scored> of_node;
             for (std::size_t i = 0; i < beams.size();) {
                 const std::int32_t node = beams[i].first;
                 of_node.clear();
                 for (; i < beams.size() && beams[i].first == node; ++i) of_node.push_back(beams[i].second);
-                score_node(rows, node, of_node, gate, scratch);
+                score_node(rows, node, of_node, most, gate, scratch);
             }
             beams.clear();
             for (std::int32_t text = 0; text < rows.rows(); ++text) {
                 auto& next = scratch.next[static_cast<std::size_t>(text)];
-                keep_best(next, leaves ? wanted : beam);
+                keep_best(next, most);
                 for (const auto& [child, score] : next) {
                     if (leaves)
                         found[static_cast<std::size_t>(text)].push_back({child, std::exp(score)});
@@ -195,7 +198,9 @@ std::vector<std::vector<ScoredLabel>> LinearRanker::rank(const Context& context,
                                                          const LabelGate& gate) const {
     std::vector<std::vector<ScoredLabel>> result(static_cast<std::size_t>(texts));
     std::vector<Scratch> scratch(static_cast<std::size_t>(context.num_threads()));
-    context.threads().parallel_ranges(texts, kTextsAtOnce, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t threads = context.num_threads(),
+                       at_once = std::clamp((texts + threads - 1) / threads, kLeastAtOnce, kMostAtOnce);
+    context.threads().parallel_ranges(texts, at_once, [&](std::int64_t begin, std::int64_t end) {
         SparseRows rows;
         std::vector<std::uint64_t> features;
         for (std::int64_t i = begin; i < end; ++i) {

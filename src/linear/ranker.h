@@ -40,8 +40,8 @@ class LinearRanker {
     void rank_chunk(const SparseRows& rows, std::int64_t k, const LabelGate& gate,
                     std::span<std::vector<ScoredLabel>> out, Scratch& scratch) const;
     void score_node(const SparseRows& rows, std::int32_t node,
-                    std::span<const std::pair<std::int32_t, float>> of_node, const LabelGate& gate,
-                    Scratch& scratch) const;
+                    std::span<const std::pair<std::int32_t, float>> of_node, std::int64_t most,
+                    const LabelGate& gate, Scratch& scratch) const;
 
     void add_votes(const SparseRows& rows, std::int64_t text,
                    std::vector<std::pair<std::int32_t, float>>& labels, const LabelGate& gate,
