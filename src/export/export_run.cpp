@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/path_name.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "elmo/resolve.h"
@@ -81,10 +82,8 @@ ExportedRun open_run(const Context& context, const std::string& path, const Conf
     const Config stored = with_usual_numbers(checkpoint.config());
     const std::int64_t max_length =
         checkpoint.takes_vectors() ? 0 : cut_length(context, stored.max_length, encoder);
-    fs::path folder = fs::absolute(path).lexically_normal();
-    if (!folder.has_filename()) folder = folder.parent_path();
-    return {std::move(checkpoint),      std::move(encoder), std::move(head), max_length,
-            folder.filename().string(), config.top};
+    return {std::move(checkpoint), std::move(encoder), std::move(head),
+            max_length,            path_name(path),    config.top};
 }
 
 }  // namespace

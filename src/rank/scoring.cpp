@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "base/path_name.h"
 #include "base/progress.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -86,13 +87,9 @@ void rank_rows(const Context& context, const RankBatches& rank, std::int64_t at_
 }
 
 std::string data_set_name(const std::string& data) {
-    std::filesystem::path path = std::filesystem::path(data).lexically_normal();
-    if (!path.has_filename()) path = path.parent_path();  // a folder given with its slash
+    const std::string name = path_name(data);
     std::error_code error;
-    if (path == "." || path == "..") path = std::filesystem::absolute(path, error).lexically_normal();
-    if (!std::filesystem::is_regular_file(path, error)) return path.filename().string();
-    const std::string name = path.filename().string();
-    return name.substr(0, name.find('.', 1));
+    return std::filesystem::is_regular_file(data, error) ? name.substr(0, name.find('.', 1)) : name;
 }
 
 std::vector<double> propensities_of(const PropensityRule& rule, std::span<const std::int64_t> counts,

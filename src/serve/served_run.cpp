@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "base/path_name.h"
 #include "elmo/error.h"
 #include "elmo/resolve.h"
 #include "rank/index/index_file.h"
@@ -16,13 +17,6 @@ namespace {
 constexpr const char* kAbsent = "-";
 constexpr std::chrono::milliseconds kWarmUp{200};
 constexpr const char* kText = "";  // no word that a tokenizer may not know, and of which it would warn
-
-std::string name_of(const std::string& folder) {
-    std::error_code error;
-    fs::path path = fs::absolute(folder, error).lexically_normal();
-    if (!path.has_filename()) path = path.parent_path();  // given with its slash
-    return path.filename().string();
-}
 
 // Room for the largest question; a request that says less is answered with what the caller configured.
 Config with_room(Config config) {
@@ -55,7 +49,7 @@ ServedRun::ServedRun(const Context& context, std::string folder, const Config& c
                      std::int64_t most_texts, std::function<void(std::int64_t)> batched, Elsewhere elsewhere)
     : context_(context),
       folder_(std::move(folder)),
-      name_(name_of(folder_)),
+      name_(path_name(folder_)),
       config_(resolve_for_run(folder_, config)),
       stamp_(stamp()),
       current_(load()),

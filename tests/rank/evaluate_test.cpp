@@ -338,6 +338,9 @@ TEST_F(HandCase, ARunKeepsItsScores) {
 }
 
 TEST(DataSetName, IsTheFoldersOrTheFiles) {
+    EXPECT_EQ(data_set_name("."), std::filesystem::current_path().filename());
+    EXPECT_EQ(data_set_name("./"), std::filesystem::current_path().filename());
+    EXPECT_EQ(data_set_name(".."), std::filesystem::current_path().parent_path().filename());
     EXPECT_EQ(data_set_name("data/LF-AmazonTitles-1.3M/"), "LF-AmazonTitles-1.3M");
     EXPECT_EQ(data_set_name("data/LF-AmazonTitles-1.3M"), "LF-AmazonTitles-1.3M");
     TempFolder temp;
