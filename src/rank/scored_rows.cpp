@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/path_name.h"
 #include "base/text_util.h"
 #include "batches/batcher.h"
 #include "config/resolve.h"
@@ -20,11 +21,6 @@ Layout rows_of(Config config) {
     config.validation = "0";
     config.filter = "none";
     return find_layout(config);
-}
-
-fs::path name_of_data(const std::string& data) {
-    const fs::path path = fs::path(data).lexically_normal();
-    return path.has_filename() ? path.filename() : path.parent_path().filename();
 }
 
 bool have_equal_bytes(const fs::path& a, const fs::path& b) {
@@ -46,7 +42,7 @@ bool is_own_data(const Layout& layout, const Config& config, const Config& of_ru
     try {
         own = files_with_nothing_held_out(of_run);
     } catch (const Error&) {  // the run came from elsewhere, or its data is gone
-        return name_of_data(config.data) == name_of_data(of_run.data);
+        return path_name(config.data) == path_name(of_run.data);
     }
     if (layout.train.labels.empty() || own->train.labels.empty()) return false;
     return fs::equivalent(layout.train.labels, own->train.labels, error) ||
@@ -92,14 +88,13 @@ Config with_scored_split(Config config, const Config& of_run, bool known) {
     else if (own)
         choose_test(are_held_out_otherwise(config, of_run)
                         ? "the run's own data, held out by the text of other columns"
-                        : "the run's own data: its other rows trained the run");
+                        : kOwnData);
     else if (given(config, "test_share") && config.test_share > 0)
         choose_test("test_share is given");
     else if (!layout.test.labels.empty())
-        choose_test("the data has test rows of its own");
+        choose_test(kOwnTestRows);
     else
-        return with_all_rows(std::move(config),
-                             "the data is not the run's own, and has no test rows of its own");
+        return with_all_rows(std::move(config), kOtherData);
     return config;
 }
 

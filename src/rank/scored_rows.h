@@ -25,6 +25,9 @@ Config with_scored_split(Config config, const Config& of_run, bool known = false
 Config with_nothing_held_out(Config config);
 // With that, and the split of all rows for this reason.
 Config with_all_rows(Config config, const std::string& reason);
+inline constexpr const char* kOwnData = "the run's own data: its other rows trained the run";
+inline constexpr const char* kOtherData = "the data is not the run's own, and has no test rows of its own";
+inline constexpr const char* kOwnTestRows = "the data has test rows of its own";
 inline constexpr const char* kNothingHeldOut = "the run's training rows: nothing of them was held out";
 
 // Whether the rows are divided as the run divided its own data: then texts on both sides are repeated ones.

@@ -177,20 +177,50 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     trained_rows_ = count_trained(texts, parts_, *tokenizer_);
 }
 
+// Whether what bears the name of the run's data has other rows than those that trained it.
+bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
+    if (texts.empty()) return false;
+    const bool alike = names_hash(dataset_) == checkpoint_.state().names_hash &&
+                       std::ranges::equal(dataset_.label_counts(), checkpoint_.read_label_counts());
+    if (alike) return false;  // told without reading a text
+    Config training = config_;
+    training.split = "train";
+    const Dataset opened = open_data(silent(context_), training, *tokenizer_);
+    if (opened.train().rows() == 0) return false;
+    const auto parts = choose_rows(training, opened);
+    return !is_share(count_trained(texts, parts, *tokenizer_), parts, kManyTrained);
+}
+
+// A run keeps the path of its data as it was given. From another folder, or later, it may lead to another file.
+void ScoredRun::leave_other_data(const TrainedTexts& texts) {
+    const bool nobody_named_it = ReadOptions(config_).data_of_run;
+    if ((!nobody_named_it && reason_of(config_, "split") != kOwnData) || !is_other_data(texts)) return;
+    if (nobody_named_it)
+        throw DataError(
+            fmt::format("{}: expected the data that trained {}, found other rows; the run keeps this path as it "
+                        "was given: name the data, as it is called from here",
+                        config_.data, called_));
+    const bool has_test_file = !find_layout(config_).splits_by_hash();
+    if (has_test_file || ReadOptions(config_).test_share_given)
+        choose_option<std::string>(config_, "split", &Config::split, "test",
+                                   has_test_file ? kOwnTestRows : "test_share is given");
+    else
+        score_all(kOtherData);
+}
+
+void ScoredRun::score_all(const char* reason) {
+    config_ = with_all_rows(std::move(config_), reason);
+    dataset_ = open_data(warnings_only(context_), config_, *tokenizer_);
+}
+
 void ScoredRun::choose_parts(const Config& given) {
+    const TrainedTexts texts = TrainedTexts::load(checkpoint_.content());
+    leave_other_data(texts);
     // Rows of its own file that the run may or may not have held out.
     const bool open = given.split == "auto" && config_.split == "test" && !elmo::given(given, "test_share") &&
                       find_layout(config_).splits_by_hash();
-    const auto score_all = [&] {
-        config_ = with_all_rows(std::move(config_), kNothingHeldOut);
-        dataset_ = open_data(warnings_only(context_), config_, *tokenizer_);
-        parts_ = choose_rows(config_, dataset_);
-    };
-    if (open && dataset_.test().rows() == 0)  // the training half of such a file
-        score_all();
-    else
-        parts_ = choose_rows(config_, dataset_);
-    const TrainedTexts texts = TrainedTexts::load(checkpoint_.content());
+    if (open && dataset_.test().rows() == 0) score_all(kNothingHeldOut);  // the training half of such a file
+    parts_ = choose_rows(config_, dataset_);
     trained_rows_ = count_trained(texts, parts_, *tokenizer_);
     const Config& of_run = checkpoint_.config();
     const bool is_own_test_file = config_.split == "all" && is_test_file_of_run(config_, of_run);
@@ -202,7 +232,8 @@ void ScoredRun::choose_parts(const Config& given) {
     // without the test file that it had beside it.
     else if (open && is_share(trained_rows_, parts_, kOwnShare) &&
              dataset_.train().rows() != checkpoint_.state().train_rows) {
-        score_all();
+        score_all(kNothingHeldOut);
+        parts_ = choose_rows(config_, dataset_);
         trained_rows_ = count_trained(texts, parts_, *tokenizer_);
     }
     if (const std::string line = unknown_line(count_unknown(parts_, *tokenizer_), num_rows()); !line.empty())

@@ -106,6 +106,9 @@ class ScoredRun {
     // The rows to score, the others where most of them trained the run; reports texts that did.
     void choose_parts(const Config& given);
     void choose_untrained(const Config& given, const TrainedTexts& texts);
+    bool is_other_data(const TrainedTexts& texts) const;
+    void leave_other_data(const TrainedTexts& texts);
+    void score_all(const char* reason);
 };
 
 }  // namespace elmo

@@ -147,6 +147,33 @@ TEST_F(FirstUse, PropensitiesOfTheScoredRowsAreNoticed) {
         << counted.err;
 }
 
+// A run keeps the path of its data as it was given: here it leads to the file of another month.
+TEST_F(FirstUse, AnotherFileOfTheSameNameIsScoredWhole) {
+    folder_.write("january/data.csv", csv_rows(0, 120));
+    folder_.write("february/data.csv", csv_rows(1000, 1120));
+    const auto in = [&](const std::string& month, const std::string& words) {
+        return run_shell("cd \"$0/" + month + "\" && \"$ELMO\" " + words, folder_.path());
+    };
+    expect_success(in("january", "train data.csv --out run"));
+    const auto protocol = [&](const std::string& month, const std::string& words) {
+        const Outcome outcome = in(month, words + " --json --bootstrap 0");
+        expect_success(outcome);
+        Json scores = Json::parse(outcome.out);
+        return scores.contains("first") ? scores["first"]["protocol"] : scores["protocol"];
+    };
+    for (const char* words : {"eval ../january/run data.csv", "eval ../january/run ../january/run data.csv"}) {
+        const Json of_other = protocol("february", words), own = protocol("january", words);
+        EXPECT_EQ(of_other["samples"], 120) << words;
+        EXPECT_TRUE(contains(of_other["split_reason"], "not the run's own")) << of_other;
+        EXPECT_LT(own["samples"], 60) << words;
+    }
+    for (const char* verb : {"eval", "calibrate"}) {  // nobody named it
+        const Outcome outcome = in("february", verb + std::string(" ../january/run"));
+        EXPECT_EQ(outcome.status, 1) << outcome.out;
+        EXPECT_TRUE(contains(outcome.err, "expected the data that trained this run")) << outcome.err;
+    }
+}
+
 TEST_F(FirstUse, ACopyOfTheTrainingFileIsScoredByTheRunsSplit) {
     const Json own = scores({run(), data()});
     const std::int64_t held_out = own["protocol"]["samples"];
