@@ -81,10 +81,13 @@ std::string table(const DataReport& report, const Config& config) {
             // With nothing given, training takes the linear model on a CPU, whose memory depends on the
             // texts.
             {given(config, "encoder") ? "to train" : "to train --encoder bag",
-             fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), {} per epoch",
+             fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), about {} per epoch{}",
                          human_bytes(report.plan_bytes), report.encoder, report.precision,
-                         static_cast<std::int64_t>(config.batch_size),
-                         counted(report.steps_per_epoch, "step"))});
+                         static_cast<std::int64_t>(config.batch_size), counted(report.steps_per_epoch, "step"),
+                         report.steps_with_label_texts > report.steps_per_epoch
+                             ? fmt::format(", {} if label texts train too",
+                                           with_commas(report.steps_with_label_texts))
+                             : "")});
     add_samples(report, facts);
     for (const std::string& trouble : report.trouble) facts.push_back({"import stops at", trouble});
     for (const std::string& doubt : report.doubts) facts.push_back({"likely mistake", doubt});

@@ -113,9 +113,10 @@ struct DataReport {
     std::vector<SampleRow> samples;    // the first training rows
     std::vector<SampleLabel> commonest, strangest;
     std::string cache;
-    // What a run of this configuration would cost.
+    // What a run of this configuration would cost; steps about, since which rows validate is drawn. With label
+    // texts as training rows (--augment) there are more.
     std::int64_t plan_bytes = 0;
-    std::int64_t steps_per_epoch = 0;
+    std::int64_t steps_per_epoch = 0, steps_with_label_texts = 0;
     std::string encoder, precision;
 };
 
@@ -145,6 +146,7 @@ void visit_fields(const DataReport& report, Visit&& visit) {
               of_plan("precision", report.precision);
               of_plan("total_bytes", report.plan_bytes);
               of_plan("steps_per_epoch", report.steps_per_epoch);
+              of_plan("steps_with_label_texts", report.steps_with_label_texts);
           }});
 }
 

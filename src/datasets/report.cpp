@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -222,9 +223,13 @@ DataReport report_data(const Context& given_context, const Config& given) {
         plan.data.clear();
         plan.labels = report.labels;
         report.plan_bytes = plan_memory(context, plan).total_bytes();
-        const auto rows = static_cast<double>(data.train().rows());
-        report.steps_per_epoch =
-            (static_cast<std::int64_t>(rows) + config.batch_size - 1) / config.batch_size;
+        const auto steps_for = [&](double rows) {
+            return static_cast<std::int64_t>(std::ceil(rows / static_cast<double>(config.batch_size)));
+        };
+        const double rows = (1 - validation_share(config)) * static_cast<double>(data.train().rows());
+        report.steps_per_epoch = steps_for(rows);
+        report.steps_with_label_texts =
+            data.has_label_names() ? steps_for(rows + static_cast<double>(report.labels)) : report.steps_per_epoch;
         report.encoder = config.encoder;
         report.precision = resolve_training(context, plan).precision;
     }

@@ -44,6 +44,7 @@ TEST(DataReport, CountsByHand) {
     const std::vector<LabelsByRows> bins = {{"0", 2}, {"1", 2}, {"2", 0}, {"3-4", 1}};
     EXPECT_EQ(report.histogram, bins);
     EXPECT_EQ(report.steps_per_epoch, 1);
+    EXPECT_EQ(report.steps_with_label_texts, 1);
     EXPECT_GT(report.plan_bytes, 0);
     EXPECT_TRUE(report.trouble.empty());
 }
