@@ -127,6 +127,9 @@ Config with_encoder_numbers(Config config) {
 }
 
 Config with_data_numbers(Config config, EncoderStart start, const DataFacts& facts) {
+    if (config.steps > 0 && config.epochs.is_auto())
+        choose_option(config, "epochs", &Config::epochs, Auto<double>(wanted_epochs(start, facts.rows)),
+                      "has no effect: the number of steps is given");
     choose(config, "epochs", &Config::epochs, wanted_epochs(start, facts.rows),
            start == EncoderStart::kBag ? "a bag gains nothing from more"
                                        : fmt::format("by {} training rows", with_commas(facts.rows)));

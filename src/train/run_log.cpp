@@ -76,13 +76,11 @@ void RunLog::step(const StepLog& s) {
         scalars.push_back({"train/skipped_steps", static_cast<double>(s.scaling->skipped_steps)});
     }
     board_.add_scalars(s.step, scalars);
-    note_ = fmt::format("epoch {:.2f}  loss {:.3g} per label  {:.0f} texts/s", s.epoch, s.loss_per_label,
-                        s.texts_per_second);
+    note_ = fmt::format("  loss {:.3g} per label  {:.0f} texts/s", s.loss_per_label, s.texts_per_second);
     if (s.device)
         note_ += fmt::format("  GPU idle {:.1f} %, {:.1f} % of the speed of light", s.device->idle_percent,
                              s.device->sol_percent);
     if (s.scaling) note_ += fmt::format("  {} steps skipped", s.scaling->skipped_steps);
-    if (progress_) progress_->update(s.step, note_);
 }
 
 void RunLog::validation(std::int64_t step, double epoch, const Evaluation& scores) {
@@ -99,11 +97,13 @@ void RunLog::validation(std::int64_t step, double epoch, const Evaluation& score
     board_.add_scalars(step, scalars);
 }
 
-void RunLog::tick(std::int64_t step) {
-    if (progress_) progress_->update(step, note_);
+void RunLog::tick(std::int64_t step, double epoch) {
+    shown_ = fmt::format("epoch {:.2f}{}", epoch, note_);
+    if (progress_) progress_->update(step, shown_);
 }
+
 void RunLog::finish() {
-    if (progress_) progress_->stop(note_);
+    if (progress_) progress_->stop(shown_);
 }
 
 }  // namespace elmo

@@ -48,8 +48,8 @@ class RunLog {
     void event(const std::string& kind, std::int64_t step, nlohmann::ordered_json fields);
     void step(const StepLog& line);
     void validation(std::int64_t step, double epoch, const Evaluation& scores);
-    // Moves the bar.
-    void tick(std::int64_t step);
+    // Moves the bar, which shows the epoch and what the last logged step had to say.
+    void tick(std::int64_t step, double epoch);
     void finish();
 
   private:
@@ -59,7 +59,7 @@ class RunLog {
     JsonLinesWriter lines_;
     TensorBoardWriter board_;
     std::optional<Progress> progress_;
-    std::string note_;
+    std::string note_, shown_;
 };
 
 }  // namespace elmo

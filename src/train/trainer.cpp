@@ -397,7 +397,7 @@ void Trainer::loop() {
         // Before every save too: a run must not go back to what has collapsed already.
         if (validates || saves || (state_.step >= kFirstLook && state_.step % kLookEvery == 0))
             look_at_vectors(*batch);
-        if (log_) log_->tick(state_.step);
+        if (log_) log_->tick(state_.step, epoch());
         if (validates) {
             validate_and_save(saves);
             if (out_of_patience()) return;
