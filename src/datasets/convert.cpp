@@ -108,6 +108,8 @@ class Converter {
             const fs::path home = layout_.train.labels.parent_path();
             if (fs::equivalent(config_.out, home.empty() ? "." : home, ignored))
                 throw ConfigError("out: expected another folder than the data set's own");
+            if (!fs::is_directory(config_.out, ignored))
+                throw ConfigError(fmt::format("out: expected a folder, found the file {}", config_.out));
             if (!fs::is_empty(config_.out) && (!config_.overwrite || !is_data_set_only(config_.out)))
                 throw ConfigError(fmt::format("{}: the folder is not empty{}", config_.out,
                                               config_.overwrite

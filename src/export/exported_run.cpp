@@ -94,4 +94,10 @@ void take_one_window(ExportedRun& run, ExportResult& result, std::string_view wh
         fmt::format("this run reads longer texts in windows of {} tokens; {}", run.encoder.window, what));
 }
 
+std::string notes_text(const ExportResult& result) {
+    std::string text;
+    for (const std::string& note : result.notes) text += "\nNote: " + note + ".\n";
+    return text;
+}
+
 }  // namespace elmo

@@ -51,6 +51,8 @@ void write_label_names(ExportedRun& run, const std::filesystem::path& file);
 void require_transformer(const ExportedRun& run, const std::string& to);
 // For tools that read one window of a text: cuts texts there, with a note that ends in `what`.
 void take_one_window(ExportedRun& run, ExportResult& result, std::string_view what);
+// The notes as paragraphs of the README in the folder.
+std::string notes_text(const ExportResult& result);
 
 void export_numpy(const Context& context, ExportedRun& run, const std::filesystem::path& folder,
                   ExportResult& result);

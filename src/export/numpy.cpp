@@ -29,24 +29,38 @@ std::string npy_header(bool half, std::int64_t rows, std::int64_t cols) {
 
 constexpr const char* kNumpyReadme = R"md(# Label vectors of {name}
 
-`labels.npy`: {labels} label vectors of width {width}, {type}, exactly the run's weights. `labels.txt`: the label of each row, one per line{numbers}. There are no biases: the score of a label is the product of its vector and the text vector, and its raw probability is the sigmoid of the score.{note}
+`labels.npy`: {labels} label vectors of width {width}, {type}, exactly the run's weights. `labels.txt`: the label of each row, one per line{numbers}. There are no biases: the score of a label is the product of its vector and the text vector, and its raw probability is the sigmoid of the score.
 
 ```python
-import elmo
-import numpy as np
+{import}import numpy as np
 
 vectors = np.load("labels.npy").astype(np.float32)
 with open("labels.txt", encoding="utf-8", newline="\n") as file:
     names = [line.rstrip("\n") for line in file]
-texts = ["a text to label"]
-scores = elmo.Run(RUN).embed(texts) @ vectors.T
+{scores}
 for row in scores:
     for label in np.argsort(-row)[:5]:
         print(names[label], row[label])
 ```
 
-`RUN` is the folder of the run. Text vectors also come from {others}.
-)md";
+{texts}
+{notes})md";
+
+constexpr const char* kTextScores = R"(texts = ["a text to label"]
+scores = elmo.Run(RUN).embed(texts) @ vectors.T)";
+constexpr const char* kVectorScores = R"(texts = np.load(TEXTS)  # a row of numbers per text
+scores = texts @ vectors.T)";
+
+// Where text vectors come from.
+std::string text_vectors_of(const ExportedRun& run) {
+    if (run.checkpoint.takes_vectors())
+        return fmt::format("`TEXTS` holds vectors of width {} of the encoder that the head was trained behind.",
+                           run.encoder.width);
+    return fmt::format("`RUN` is the folder of the run. Text vectors also come from `/v1/embed` of `elmo serve`{}.",
+                       run.encoder.is_bag() ? ""
+                                            : ", or from the encoder alone, which `elmo export --to "
+                                              "sentence-transformers` writes");
+}
 
 }  // namespace
 
@@ -63,25 +77,19 @@ void export_numpy(const Context& context, ExportedRun& run, const fs::path& fold
     });
     file.commit();
     write_label_names(run, folder / "labels.txt");
-    const bool rounds = run.head.format.dtype == DType::kE4M3;
-    if (rounds)
+    if (run.head.format.dtype == DType::kE4M3)
         result.notes.emplace_back(
             "elmo rounds text vectors to E4M3 before it multiplies them with fp8 weights: scores differ a "
             "little");
-    const bool named = !run.checkpoint.label_names().empty();
+    const bool named = !run.checkpoint.label_names().empty(), has_texts = !run.checkpoint.takes_vectors();
     write_file_atomically(
         folder / "README.md",
-        fmt::format(
-            fmt::runtime(kNumpyReadme), fmt::arg("name", run.name), fmt::arg("labels", result.labels),
-            fmt::arg("width", result.width), fmt::arg("type", half ? "float16" : "float32"),
-            fmt::arg("numbers", named ? "" : " (its number: the run has no names)"),
-            fmt::arg("note", rounds ? " With fp8 weights elmo rounds text vectors to E4M3 first, so its "
-                                      "scores differ a little from these."
-                                    : ""),
-            fmt::arg("others", run.encoder.is_bag()
-                                   ? "`/v1/embed` of `elmo serve`"
-                                   : "`/v1/embed` of `elmo serve`, or from the encoder alone, which `elmo "
-                                     "export --to sentence-transformers` writes")));
+        fmt::format(fmt::runtime(kNumpyReadme), fmt::arg("name", run.name), fmt::arg("labels", result.labels),
+                    fmt::arg("width", result.width), fmt::arg("type", half ? "float16" : "float32"),
+                    fmt::arg("numbers", named ? "" : " (its number: the run has no names)"),
+                    fmt::arg("import", has_texts ? "import elmo\n" : ""),
+                    fmt::arg("scores", has_texts ? kTextScores : kVectorScores),
+                    fmt::arg("texts", text_vectors_of(run)), fmt::arg("notes", notes_text(result))));
 }
 
 }  // namespace elmo

@@ -211,7 +211,7 @@ inputs = dict(input_ids=np.array([t.ids for t in tokens]), attention_mask=np.arr
 scores, labels = session.run(["scores", "labels"], inputs)
 print([[names[label] for label in row] for row in labels])
 ```
-)md";
+{notes})md";
 
 }  // namespace
 
@@ -247,6 +247,7 @@ void export_onnx(const Context& context, ExportedRun& run, const fs::path& folde
         folder / "README.md",
         fmt::format(fmt::runtime(kOnnxReadme), fmt::arg("name", run.name), fmt::arg("top", top),
                     fmt::arg("width", width), fmt::arg("length", run.max_length),
+                    fmt::arg("notes", notes_text(result)),
                     fmt::arg("pad", std::max(stored_tokenizer(run.checkpoint.content())->pad_id(), 0))));
 }
 

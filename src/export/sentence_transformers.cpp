@@ -41,7 +41,7 @@ vectors = model.encode(["a text to label"])  # {width} numbers per text, as elmo
 ```
 
 Texts are cut at {length} tokens. The vectors are those that the run's classifier scores: with the files of `elmo export --to numpy`, `vectors @ np.load("labels.npy").T` are the scores of all labels. elmo itself rounds text vectors to BF16{inside}.
-)md";
+{notes})md";
 
 }  // namespace
 
@@ -81,7 +81,7 @@ void export_sentence_transformers(const Context&, ExportedRun& run, const fs::pa
     write_file_atomically(
         folder / "README.md",
         fmt::format(fmt::runtime(kEncoderReadme), fmt::arg("name", run.name), fmt::arg("width", result.width),
-                    fmt::arg("length", run.max_length),
+                    fmt::arg("length", run.max_length), fmt::arg("notes", notes_text(result)),
                     fmt::arg("inside", run.encoder.dtype == DType::kBf16
                                            ? ", and computes this run's encoder in BF16 throughout, so its "
                                              "numbers have two to three digits in common with these"

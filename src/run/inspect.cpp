@@ -70,9 +70,15 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
     add(facts, "checkpoint", checkpoint.folder().string());
     add(facts, "step", state.step);
     add(facts, "total_steps", state.total_steps);
-    add(facts, "epoch",
-        static_cast<double>(state.step) /
-            static_cast<double>(std::max<std::int64_t>(state.steps_per_epoch, 1)));
+    const auto not_kept = [&](const char* key) {
+        add(facts, key, nullptr, "not known: a head behind another encoder keeps none");
+    };
+    if (checkpoint.takes_vectors())
+        not_kept("epoch");
+    else
+        add(facts, "epoch",
+            static_cast<double>(state.step) /
+                static_cast<double>(std::max<std::int64_t>(state.steps_per_epoch, 1)));
     if (state.last_loss == 0)
         add(facts, "last_loss", nullptr,
             checkpoint.is_linear()       ? "none: a linear model is solved, not trained in steps"
@@ -89,7 +95,10 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
     }
     add(facts, "labels", state.labels);
     add(facts, "label_names", !checkpoint.label_names().empty());
-    add(facts, "train_rows", state.train_rows);
+    if (checkpoint.takes_vectors())
+        not_kept("train_rows");
+    else
+        add(facts, "train_rows", state.train_rows);
     if (!checkpoint.is_linear()) {
         add(facts, "precision", checkpoint.config().precision);
         add_bytes(facts, "head_bytes", checkpoint.head_bytes());

@@ -45,6 +45,17 @@ TEST(Data, InspectCountsAndPlans) {
         EXPECT_TRUE(contains(table.out, part)) << part << table.out;
 }
 
+TEST(Data, ConvertRefusesAFileAsItsFolder) {
+    const TempFolder folder;
+    write_small_data(folder, "data");
+    const std::string file = folder.write("notes.txt", "mine\n");
+    for (const bool overwrite : {false, true}) {
+        Words words = {"data", "convert", folder.text("data"), "--to", "jsonl", "--out", file};
+        if (overwrite) words.push_back("--overwrite");
+        expect_failure(run_elmo(words), 2, {"out: expected a folder, found the file", "notes.txt"});
+    }
+}
+
 TEST(Data, InspectShowsRowsThatHaveLabels) {
     const TempFolder folder;
     std::string rows = "text,labels\n";

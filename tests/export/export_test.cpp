@@ -8,6 +8,7 @@
 
 #include "elmo/error.h"
 #include "elmo/train.h"
+#include "elmo/vector_head.h"
 #include "export/onnx_model.h"
 #include "formats/safetensors.h"
 #include "model/head/head.h"
@@ -25,20 +26,22 @@ using test::write_text;
 class Export : public testing::Test {
   protected:
     // A run of the tiny data, at temp/run.
-    Config train_run(const std::string& encoder, const std::string& precision = "bf16") {
+    Config train_run(const std::string& encoder, const std::string& precision = "bf16",
+                     std::int64_t windows = 1) {
         test::write_tiny_data(temp / "data");
         Config config = test::tiny_config(temp);
         config.encoder = encoder;
         if (encoder != "bag") config.width = Config().width;  // it has its own
         config.precision = precision;
+        config.windows = windows;
         train(quiet(), config);
         Config exporting;
         exporting.out = temp / "out";
         return exporting;
     }
-    Config train_bert() {
+    Config train_bert(std::int64_t windows = 1) {
         test::write_tiny_bert(temp / "bert", 2);
-        return train_run(temp / "bert");
+        return train_run(temp / "bert", "bf16", windows);
     }
     std::string error_of(const std::string& to, const Config& config) {
         return message_of<ConfigError>([&] { export_run(quiet(), temp / "run", to, config); });
@@ -81,6 +84,8 @@ TEST_F(Export, NumpyHasEveryWeightAndName) {
         }
         EXPECT_EQ(read_text(temp / "out/labels.txt"), read_text(temp / "run/best/labels.txt"));
         EXPECT_EQ(result.notes.empty(), !half);
+        for (const std::string& note : result.notes)
+            EXPECT_NE(read_text(temp / "out/README.md").find(note), std::string::npos) << note;
     }
 }
 
@@ -111,6 +116,27 @@ TEST_F(Export, OnnxIsAModelWithItsWeightsBesideIt) {
         EXPECT_NE(model.find(name), std::string::npos) << name;
     EXPECT_GT(fs::file_size(temp / "out/model.onnx.data"), 37u * 16 * 4);
     EXPECT_EQ(result.files.size(), 6u);
+}
+
+TEST_F(Export, TheReadmeOfAHeadAsksForItsOwnVectors) {
+    Config config;
+    config.threads = 1;
+    config.precision = "bf16";
+    VectorHead(quiet(), config, {37, 16, 2}).save_run(temp / "run", {});
+    config.out = temp / "out";
+    export_run(quiet(), temp / "run", "numpy", config);
+    const std::string readme = read_text(temp / "out/README.md");
+    EXPECT_NE(readme.find("np.load(TEXTS)"), std::string::npos) << readme;
+    EXPECT_EQ(readme.find("elmo.Run"), std::string::npos) << readme;
+}
+
+TEST_F(Export, TheReadmeSaysThatWindowsAreCut) {
+    Config config = train_bert(2);
+    for (const char* to : {"sentence-transformers", "onnx"}) {
+        config.out = temp / to;
+        export_run(quiet(), temp / "run", to, config);
+        EXPECT_NE(read_text(config.out + "/README.md").find("in windows of"), std::string::npos) << to;
+    }
 }
 
 TEST_F(Export, ABagHasLabelVectorsOnly) {

@@ -7,6 +7,7 @@
 #include "elmo/evaluation.h"
 #include "elmo/predictor.h"
 #include "elmo/resolve.h"
+#include "elmo/run.h"
 #include "engine/train_step.h"
 #include "numerics/bf16.h"
 #include "quiet.h"
@@ -185,6 +186,9 @@ TEST(VectorHead, IsARunThatAnswersVectors) {
                       evaluate(quiet(), temp / "run", resolve_for_run(temp / "run", asking));
                   }).find("scoring needs texts"),
                   std::string::npos);
+
+        const std::string facts = to_json(inspect(quiet(), temp / "run", asking));
+        EXPECT_NE(facts.find("\"train_rows\":null"), std::string::npos) << facts;
 
         other.load(temp / "run");
         EXPECT_EQ(other.steps(), 1);
