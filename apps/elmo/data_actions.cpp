@@ -83,7 +83,8 @@ std::string table(const DataReport& report, const Config& config) {
             {given(config, "encoder") ? "to train" : "to train --encoder bag",
              fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), about {} per epoch{}",
                          human_bytes(report.plan_bytes), report.encoder, report.precision,
-                         static_cast<std::int64_t>(config.batch_size), counted(report.steps_per_epoch, "step"),
+                         static_cast<std::int64_t>(config.batch_size),
+                         counted(report.steps_per_epoch, "step"),
                          report.steps_with_label_texts > report.steps_per_epoch
                              ? fmt::format(", {} if label texts train too",
                                            with_commas(report.steps_with_label_texts))

@@ -113,8 +113,8 @@ struct DataReport {
     std::vector<SampleRow> samples;    // the first training rows
     std::vector<SampleLabel> commonest, strangest;
     std::string cache;
-    // What a run of this configuration would cost; steps about, since which rows validate is drawn. With label
-    // texts as training rows (--augment) there are more.
+    // What a run of this configuration would cost; steps about, since which rows validate is drawn. With
+    // label texts as training rows (--augment) there are more.
     std::int64_t plan_bytes = 0;
     std::int64_t steps_per_epoch = 0, steps_with_label_texts = 0;
     std::string encoder, precision;

@@ -228,8 +228,9 @@ DataReport report_data(const Context& given_context, const Config& given) {
         };
         const double rows = (1 - validation_share(config)) * static_cast<double>(data.train().rows());
         report.steps_per_epoch = steps_for(rows);
-        report.steps_with_label_texts =
-            data.has_label_names() ? steps_for(rows + static_cast<double>(report.labels)) : report.steps_per_epoch;
+        report.steps_with_label_texts = data.has_label_names()
+                                            ? steps_for(rows + static_cast<double>(report.labels))
+                                            : report.steps_per_epoch;
         report.encoder = config.encoder;
         report.precision = resolve_training(context, plan).precision;
     }

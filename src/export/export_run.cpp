@@ -82,8 +82,8 @@ ExportedRun open_run(const Context& context, const std::string& path, const Conf
     const Config stored = with_usual_numbers(checkpoint.config());
     const std::int64_t max_length =
         checkpoint.takes_vectors() ? 0 : cut_length(context, stored.max_length, encoder);
-    return {std::move(checkpoint), std::move(encoder), std::move(head),
-            max_length,            path_name(path),    config.top};
+    return {std::move(checkpoint), std::move(encoder), std::move(head), max_length,
+            path_name(path),       config.top};
 }
 
 }  // namespace

@@ -54,12 +54,14 @@ scores = texts @ vectors.T)";
 // Where text vectors come from.
 std::string text_vectors_of(const ExportedRun& run) {
     if (run.checkpoint.takes_vectors())
-        return fmt::format("`TEXTS` holds vectors of width {} of the encoder that the head was trained behind.",
-                           run.encoder.width);
-    return fmt::format("`RUN` is the folder of the run. Text vectors also come from `/v1/embed` of `elmo serve`{}.",
-                       run.encoder.is_bag() ? ""
-                                            : ", or from the encoder alone, which `elmo export --to "
-                                              "sentence-transformers` writes");
+        return fmt::format(
+            "`TEXTS` holds vectors of width {} of the encoder that the head was trained behind.",
+            run.encoder.width);
+    return fmt::format(
+        "`RUN` is the folder of the run. Text vectors also come from `/v1/embed` of `elmo serve`{}.",
+        run.encoder.is_bag() ? ""
+                             : ", or from the encoder alone, which `elmo export --to "
+                               "sentence-transformers` writes");
 }
 
 }  // namespace

@@ -117,7 +117,8 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
                 continue;
             out.push_back({child, above + log_probability(scratch.scores[c])});
         }
-        if (std::ssize(out) > 4 * most) keep_best(out, most);  // of thousands of texts they would be megabytes
+        if (std::ssize(out) > 4 * most)
+            keep_best(out, most);  // of thousands of texts they would be megabytes
     }
     if (table)
         for (const std::int32_t column : columns) scratch.place[static_cast<std::size_t>(column)] = -1;

@@ -11,8 +11,9 @@
 namespace elmo {
 namespace {
 
-constexpr std::int64_t kPiece = 1 << 21;         // elements converted at once
-constexpr std::int64_t kWrittenPiece = 1 << 18;  // elements written at once: their bytes stay in a core's cache
+constexpr std::int64_t kPiece = 1 << 21;  // elements converted at once
+constexpr std::int64_t kWrittenPiece = 1
+                                       << 18;  // elements written at once: their bytes stay in a core's cache
 
 template <class Body>
 void for_each_piece(std::int64_t count, std::int64_t most, const Body& body) {
@@ -99,8 +100,8 @@ void upload_rows_exact(Backend& backend, View to, std::int64_t first_row, std::i
 
 void write_view(SafeTensorsWriter& writer, std::string_view name, Backend& backend, View from) {
     const std::int64_t most = std::min(kWrittenPiece, from.size());
-    const auto bytes = std::make_unique_for_overwrite<std::byte[]>(
-        static_cast<std::size_t>(most * size_of(from.dtype)));
+    const auto bytes =
+        std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(most * size_of(from.dtype)));
     for_each_piece(from.size(), most, [&](std::int64_t first, std::int64_t count) {
         const View piece = elements(from, first, count);
         backend.download(bytes.get(), piece);

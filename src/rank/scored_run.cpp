@@ -191,15 +191,16 @@ bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
     return !is_share(count_trained(texts, parts, *tokenizer_), parts, kManyTrained);
 }
 
-// A run keeps the path of its data as it was given. From another folder, or later, it may lead to another file.
+// A run keeps the path of its data as it was given. From another folder, or later, it may lead to another
+// file.
 void ScoredRun::leave_other_data(const TrainedTexts& texts) {
     const bool nobody_named_it = ReadOptions(config_).data_of_run;
     if ((!nobody_named_it && reason_of(config_, "split") != kOwnData) || !is_other_data(texts)) return;
     if (nobody_named_it)
-        throw DataError(
-            fmt::format("{}: expected the data that trained {}, found other rows; the run keeps this path as it "
-                        "was given: name the data, as it is called from here",
-                        config_.data, called_));
+        throw DataError(fmt::format(
+            "{}: expected the data that trained {}, found other rows; the run keeps this path as it "
+            "was given: name the data, as it is called from here",
+            config_.data, called_));
     const bool has_test_file = !find_layout(config_).splits_by_hash();
     if (has_test_file || ReadOptions(config_).test_share_given)
         choose_option<std::string>(config_, "split", &Config::split, "test",

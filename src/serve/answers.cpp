@@ -212,9 +212,10 @@ void Api::model_of_kserve(const Asked& exchange) const {
     const ServedRun& served = run_named(exchange->model, 404);
     exchange->loaded = served.current();
     if (!exchange->loaded->predictor.takes_texts())
-        throw HttpError(400, fmt::format("this protocol takes texts, and {} is a head on vectors: POST them as "
-                                         "`vectors` to /v1/predict",
-                                         served.name()));
+        throw HttpError(400,
+                        fmt::format("this protocol takes texts, and {} is a head on vectors: POST them as "
+                                    "`vectors` to /v1/predict",
+                                    served.name()));
     using Description = TensorReply<float>;
     const std::vector<Description> inputs = {{"text", "BYTES", {-1}}};
     std::vector<Description> outputs;

@@ -25,8 +25,8 @@ namespace elmo {
 namespace {
 
 const std::vector<std::int64_t> kValidationKs = {1, 3, kRankedInTraining};
-// Saving last/ after a validation may take this share of the time since it was saved: on a GPU an epoch of a small set
-// takes less time than a save does.
+// Saving last/ after a validation may take this share of the time since it was saved: on a GPU an epoch of a
+// small set takes less time than a save does.
 constexpr double kShareOfSaving = 0.05;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -377,8 +377,8 @@ void Trainer::loop() {
         const bool last = state_.step == state_.total_steps;
         const bool validates = last || state_.step % eval_steps() == 0;
         const bool logs = state_.step % config_.log_every == 0;
-        // By the clock only at a step that validates or is logged anyway: when a run saves changes nothing that it
-        // learns.
+        // By the clock only at a step that validates or is logged anyway: when a run saves changes nothing
+        // that it learns.
         const double unsaved = seconds_since(saved_at_);
         const bool due = (validates && save_seconds_ <= kShareOfSaving * unsaved) ||
                          (logs && config_.save_minutes > 0 && unsaved >= 60 * config_.save_minutes);

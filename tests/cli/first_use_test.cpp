@@ -161,7 +161,8 @@ TEST_F(FirstUse, AnotherFileOfTheSameNameIsScoredWhole) {
         Json scores = Json::parse(outcome.out);
         return scores.contains("first") ? scores["first"]["protocol"] : scores["protocol"];
     };
-    for (const char* words : {"eval ../january/run data.csv", "eval ../january/run ../january/run data.csv"}) {
+    for (const char* words :
+         {"eval ../january/run data.csv", "eval ../january/run ../january/run data.csv"}) {
         const Json of_other = protocol("february", words), own = protocol("january", words);
         EXPECT_EQ(of_other["samples"], 120) << words;
         EXPECT_TRUE(contains(of_other["split_reason"], "not the run's own")) << of_other;
