@@ -95,6 +95,9 @@ class Run:
         its successor is complete."""
         path = os.path.abspath(path_of(folder, "folder", "a folder for the copy"))
         if os.path.lexists(path):
+            if not os.path.isdir(path):
+                raise _core.DataError(f"{os.fspath(folder)}: expected a folder for the copy, found "
+                                      f"{'a file' if os.path.exists(path) else 'a link to nothing'}; name another")
             if not overwrite:
                 raise _core.DataError(f"{os.fspath(folder)}: expected a folder that is not there yet, found one; name another, or give "
                                       "overwrite=True")

@@ -667,6 +667,17 @@ def test_a_copy_inside_of_the_run_itself(run):
     assert not os.path.exists(run.path + "/deep")
 
 
+def test_a_copy_where_a_file_is(run, tmp_path):
+    (tmp_path / "file.csv").write_text("text,labels\n")
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    for overwrite in (False, True):
+        with pytest.raises(elmo.DataError, match=r"file\.csv: expected a folder for the copy, found a file; name another$"):
+            run.save(tmp_path / "file.csv", overwrite)
+        with pytest.raises(elmo.DataError, match="link: expected a folder for the copy, found a link to nothing; name another$"):
+            run.save(tmp_path / "link", overwrite)
+    assert (tmp_path / "file.csv").read_text() == "text,labels\n"
+
+
 def test_labels_beside_texts_of_an_index_are_not_looked_at(run, texts):
     found = run.index(texts=texts, labels=["unknown"] * len(texts))
     assert found.recall_at_5 == run.index(texts=texts).recall_at_5
