@@ -491,6 +491,7 @@ def test_explained_labels_are_all_that_were_asked_for(run, labels):
                 call()
     with pytest.raises(elmo.ConfigError, match="top: expected up to 2 labels, as this Predictor.*open it with top=9"):
         elmo.Predictor(run, top=2).explain(text, top=9)
+    assert elmo.Predictor(run, top=2).explain(text) == run.explain(text, top=2) == run.predictor(top=2).explain(text)
 
 
 def test_the_report_is_the_programs(tmp_path, texts, labels):
