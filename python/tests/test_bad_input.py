@@ -53,7 +53,7 @@ def raising(values):
     (TEXTS, np.array([[0, 1]] * 2), "labels: expected an entry per text, found 2 for more texts"),
     (TEXTS, [[], [], []], "labels: expected at least one label, found none"),
     (TEXTS, np.zeros((3, 2)), "labels: expected at least one label, found none"),
-    (TEXTS, ["a", "b\nc", "d"], "in a list write each as an item"),
+    (TEXTS, ["a", "b\nc", "d"], "if these are several labels, write them as a list of labels"),
     (TEXTS, np.zeros((3, 2, 2)), "labels: expected an entry per text in one dimension, found the shape (3, 2, 2)"),
 ])
 def test_values(texts, labels, message):
@@ -292,6 +292,21 @@ def test_errors_name_rows_from_memory_by_their_index(caplog):
     with pytest.raises(elmo.DataError) as caught:
         elmo.train(texts=["one"], labels=[["a"]], test=(["two"], [["line\nend"]]), **SMALL)
     assert str(caught.value).startswith("test rows from memory[0]: expected labels without a line end")
+
+
+def test_labels_with_line_ends(tmp_path):
+    """No advice to give what the call refuses, or what cuts no item of a list."""
+    pandas = pytest.importorskip("pandas")
+    of_field = "if these are several labels of one field, give label_separator='\\n'"
+    of_list = "found 'a\\x0ab'; if these are several labels, write them as a list of labels; otherwise replace the line end"
+    (tmp_path / "rows.jsonl").write_text('{"text": "one", "labels": ["a\\nb"]}\n')
+    for advice, call in ((of_list, dict(texts=["one"], labels=["a\nb"])), (of_list, dict(texts=["one"], labels=[["a\nb"]])),
+                         (of_list, dict(data=pandas.DataFrame({"text": ["one"], "labels": [["a\nb"]]}))),
+                         (of_list, dict(data=tmp_path / "rows.jsonl")),
+                         (of_field, dict(data=pandas.DataFrame({"text": ["one"], "labels": ["a\nb"]})))):
+        with pytest.raises(elmo.DataError) as caught:
+            elmo.train(test_share=0, **call, **SMALL)
+        assert advice in str(caught.value)
 
 
 def test_errors_name_the_file_that_rows_are_from(tmp_path, caplog):
