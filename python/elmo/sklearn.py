@@ -90,6 +90,9 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
             setattr(self, name, parameters.pop(name, None))
         if parameters:
             wrong = next(iter(parameters))
+            if wrong in OF_FILES:
+                raise TypeError(f"ElmoClassifier has no parameter '{wrong}': options about files, folders and test rows are not "
+                                "taken; elmo.train takes them")
             near = difflib.get_close_matches(wrong, PARAMETERS, 1)
             raise TypeError(f"ElmoClassifier has no parameter '{wrong}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
 
