@@ -10,7 +10,7 @@ import numpy as np
 
 from elmo import _core
 from elmo._config import document, make_config, whole_number
-from elmo._inputs import chunks, describe, folder_of, iterate, listed_names, name_of, path_of, texts_of
+from elmo._inputs import chunks, csr_type, describe, folder_of, iterate, listed_names, name_of, path_of, texts_of
 from elmo._listener import LEVELS
 from elmo._result import Result, from_json
 
@@ -84,7 +84,7 @@ class Answers(Sequence["list[Prediction]"]):
             was trained on a matrix of n columns without names. Answers of other labels are left out; columns none of
             which is a label of the run are an error.
         """
-        from scipy.sparse import csr_matrix
+        csr_matrix = csr_type("to_csr: its matrix is one of")
         if values not in ("probabilities", "scores"):
             raise _core.ConfigError(f"values: expected 'probabilities' or 'scores', found {values!r}")
         matrix = csr_matrix((getattr(self, values), self.labels, self.offsets),

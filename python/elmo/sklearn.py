@@ -10,9 +10,14 @@ import tempfile
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+
+try:
+    from scipy.sparse import csr_matrix, issparse
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.validation import check_is_fitted
+except ModuleNotFoundError as error:
+    raise ImportError("ElmoClassifier is an estimator of scikit-learn, which is not installed: pip install scikit-learn",
+                      name=error.name) from None
 
 from elmo import _core, metrics
 from elmo._calls import train

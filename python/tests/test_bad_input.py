@@ -416,6 +416,22 @@ def test_callbacks_and_bars_that_are_none(monkeypatch):
         elmo.train(texts=TEXTS, labels=LABELS, progress=True, **SMALL)
 
 
+def test_what_scipy_and_scikit_learn_are_needed_for(run, monkeypatch):
+    pandas, modules = pytest.importorskip("pandas"), __import__("sys").modules
+    answers = run.predict(TEXTS)
+    one, other = (pandas.DataFrame([[1.0, 0.0]], columns=names) for names in (["a", "b"], ["b", "a"]))
+    monkeypatch.setitem(modules, "scipy.sparse", None)
+    for call in (answers.to_csr, lambda: elmo.metrics.scores(one, one), lambda: elmo.metrics.scores(one, other)):
+        with pytest.raises(elmo.ConfigError, match=r"^(to_csr|predicted): .* SciPy, which is not installed: pip install scipy$"):
+            call()
+    monkeypatch.delitem(modules, "elmo.sklearn", raising=False)
+    with pytest.raises(ImportError, match="ElmoClassifier is .* scikit-learn, which is not installed: pip install scikit-learn$"):
+        elmo.ElmoClassifier
+    monkeypatch.setitem(modules, "sklearn.base", None)
+    with pytest.raises(ImportError, match="pip install scikit-learn$"):
+        __import__("elmo.sklearn")
+
+
 def refused(call, part):
     with pytest.raises(elmo.DataError) as raised:
         call()
