@@ -596,6 +596,14 @@ def parquet(path: str) -> Any:
         raise DataError(f"{path}: {error}") from None
 
 
+def csr_type(what: str) -> Any:
+    """SciPy's csr_matrix, for what makes one."""
+    try:
+        return importlib.import_module("scipy.sparse").csr_matrix
+    except ImportError:
+        raise ConfigError(f"{what} SciPy, which is not installed: pip install scipy") from None
+
+
 def arrow(part: str, path: str) -> Any:
     try:
         return importlib.import_module("pyarrow." + part)

@@ -10,7 +10,7 @@ import numpy as np
 
 from elmo import _core
 from elmo._config import document, make_config, whole_number
-from elmo._inputs import chunks, describe, folder_of, iterate, listed_names, name_of, path_of, texts_of
+from elmo._inputs import chunks, csr_type, describe, folder_of, iterate, listed_names, name_of, path_of, texts_of
 from elmo._listener import LEVELS
 from elmo._result import Result, from_json
 
@@ -84,7 +84,7 @@ class Answers(Sequence["list[Prediction]"]):
             was trained on a matrix of n columns without names. Answers of other labels are left out; columns none of
             which is a label of the run are an error.
         """
-        from scipy.sparse import csr_matrix
+        csr_matrix = csr_type("to_csr: its matrix is one of")
         if values not in ("probabilities", "scores"):
             raise _core.ConfigError(f"values: expected 'probabilities' or 'scores', found {values!r}")
         matrix = csr_matrix((getattr(self, values), self.labels, self.offsets),
@@ -247,8 +247,8 @@ class Predictor:
         return np.concatenate(parts) if parts else self._core.embed([], 0)
 
     def explain(self, text: str, labels: Any = None, top: int | None = None, nearest: int = 5) -> Result:
-        """Which words of a text carried its `top` (3) best labels, or these labels, by name or number, all of them or the
-        `top` best.
+        """Which words of a text carried its `top` best labels (3, or all where this Predictor answers with fewer), or these
+        labels, by name or number, all of them or the `top` best.
 
         The result has `words` (word, begin, end: it is text[begin:end]) and `labels`: the answers, with the
         `effects` of the words. An effect is the label's score less its score in the text without that word: above 0,
@@ -265,6 +265,8 @@ class Predictor:
         if top is not None and labels is None and top > self._core.top:
             raise _core.ConfigError(f"top: expected up to {self._core.top} labels, as this Predictor answers with, found {top}; "
                                     f"open it with top={top}")
+        if top is None and labels is None:
+            top = min(3, self._core.top)
         if whole_number(nearest, "nearest") < 0:
             raise _core.ConfigError(f"nearest: expected 0 or more training texts, found {nearest}")
         config, why_not = None, ""

@@ -95,6 +95,9 @@ class Run:
         its successor is complete."""
         path = os.path.abspath(path_of(folder, "folder", "a folder for the copy"))
         if os.path.lexists(path):
+            if not os.path.isdir(path):
+                raise _core.DataError(f"{os.fspath(folder)}: expected a folder for the copy, found "
+                                      f"{'a file' if os.path.exists(path) else 'a link to nothing'}; name another")
             if not overwrite:
                 raise _core.DataError(f"{os.fspath(folder)}: expected a folder that is not there yet, found one; name another, or give "
                                       "overwrite=True")
@@ -453,10 +456,13 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
         protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
         if not are_given or protocol.get("trained_samples", 0) <= 0.05 * protocol["samples"]:
             continue
-        lost = owner_of_rows(scored) is None and has_lost_rows(_core.resolve_for_run(folder_of(scored), _core.Config()))
+        of_run = _core.resolve_for_run(folder_of(scored), _core.Config())
+        lost = owner_of_rows(scored) is None and has_lost_rows(of_run)
+        held_out = float(of_run.get("test_share")) > 0 or (of_run.get("test") != "" and not lost)
         listener.logger.warning("%d of %d scored texts trained %s; their scores say little about new texts: %s",
                                 protocol["trained_samples"], protocol["samples"],
                                 "this run" if second is None else folder_of(scored),
+                                "score others" if not held_out else
                                 "score others, or a file of all of its rows, of which those that it held out are scored"
                                 if lost else "evaluate() without rows scores the test rows of its data")
     return result

@@ -14,7 +14,7 @@ import numpy as np
 
 from elmo import _core
 from elmo._config import number
-from elmo._inputs import column_list, dense_matrix, describe, has_names, is_matrix, iterate, listed_names
+from elmo._inputs import column_list, csr_type, dense_matrix, describe, has_names, is_matrix, iterate, listed_names
 
 __all__ = ["inverse_propensity", "ndcg", "precision", "psndcg", "psprecision", "recall", "scores"]
 
@@ -53,7 +53,7 @@ def is_frame(values: Any) -> bool:
 
 def predicted_rows(predicted: Any) -> tuple[np.ndarray, np.ndarray]:
     if is_frame(predicted):
-        from scipy.sparse import csr_matrix
+        csr_matrix = csr_type("predicted: a DataFrame is read with")
         predicted = csr_matrix(dense_matrix(predicted, "predicted", "numbers"))
     if hasattr(predicted, "tocsr"):
         return ranked_by_score(predicted)
@@ -133,7 +133,7 @@ def in_columns_of(truth: Any, predicted: Any) -> Any:
     if other := [name for name in names if name not in needed]:
         raise DataError(f"expected predictions and true labels with the same columns, found {listed_names(other)} only in the "
                         "predictions; truth.to_numpy() has no names, so that columns are matched by place")
-    from scipy.sparse import csr_matrix
+    csr_matrix = csr_type("predicted: a DataFrame is read with")
     return csr_matrix(dense_matrix(predicted, "predicted", "numbers")[:, [place[name] for name in wanted]])
 
 

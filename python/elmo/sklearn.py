@@ -10,9 +10,14 @@ import tempfile
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+
+try:
+    from scipy.sparse import csr_matrix, issparse
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.validation import check_is_fitted
+except ModuleNotFoundError as error:
+    raise ImportError("ElmoClassifier is an estimator of scikit-learn, which is not installed: pip install scikit-learn",
+                      name=error.name) from None
 
 from elmo import _core, metrics
 from elmo._calls import train
@@ -90,6 +95,9 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
             setattr(self, name, parameters.pop(name, None))
         if parameters:
             wrong = next(iter(parameters))
+            if wrong in OF_FILES:
+                raise TypeError(f"ElmoClassifier has no parameter '{wrong}': options about files, folders and test rows are not "
+                                "taken; elmo.train takes them")
             near = difflib.get_close_matches(wrong, PARAMETERS, 1)
             raise TypeError(f"ElmoClassifier has no parameter '{wrong}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
 

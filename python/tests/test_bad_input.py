@@ -53,7 +53,7 @@ def raising(values):
     (TEXTS, np.array([[0, 1]] * 2), "labels: expected an entry per text, found 2 for more texts"),
     (TEXTS, [[], [], []], "labels: expected at least one label, found none"),
     (TEXTS, np.zeros((3, 2)), "labels: expected at least one label, found none"),
-    (TEXTS, ["a", "b\nc", "d"], "in a list write each as an item"),
+    (TEXTS, ["a", "b\nc", "d"], "if these are several labels, write them as a list of labels"),
     (TEXTS, np.zeros((3, 2, 2)), "labels: expected an entry per text in one dimension, found the shape (3, 2, 2)"),
 ])
 def test_values(texts, labels, message):
@@ -294,6 +294,21 @@ def test_errors_name_rows_from_memory_by_their_index(caplog):
     assert str(caught.value).startswith("test rows from memory[0]: expected labels without a line end")
 
 
+def test_labels_with_line_ends(tmp_path):
+    """No advice to give what the call refuses, or what cuts no item of a list."""
+    pandas = pytest.importorskip("pandas")
+    of_field = "if these are several labels of one field, give label_separator='\\n'"
+    of_list = "found 'a\\x0ab'; if these are several labels, write them as a list of labels; otherwise replace the line end"
+    (tmp_path / "rows.jsonl").write_text('{"text": "one", "labels": ["a\\nb"]}\n')
+    for advice, call in ((of_list, dict(texts=["one"], labels=["a\nb"])), (of_list, dict(texts=["one"], labels=[["a\nb"]])),
+                         (of_list, dict(data=pandas.DataFrame({"text": ["one"], "labels": [["a\nb"]]}))),
+                         (of_list, dict(data=tmp_path / "rows.jsonl")),
+                         (of_field, dict(data=pandas.DataFrame({"text": ["one"], "labels": ["a\nb"]})))):
+        with pytest.raises(elmo.DataError) as caught:
+            elmo.train(test_share=0, **call, **SMALL)
+        assert advice in str(caught.value)
+
+
 def test_errors_name_the_file_that_rows_are_from(tmp_path, caplog):
     """Of files that only Python reads, whose rows are copied for a call."""
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -399,6 +414,22 @@ def test_callbacks_and_bars_that_are_none(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
     with pytest.raises(elmo.ConfigError, match="progress: .* pip install tqdm"):
         elmo.train(texts=TEXTS, labels=LABELS, progress=True, **SMALL)
+
+
+def test_what_scipy_and_scikit_learn_are_needed_for(run, monkeypatch):
+    pandas, modules = pytest.importorskip("pandas"), __import__("sys").modules
+    answers = run.predict(TEXTS)
+    one, other = (pandas.DataFrame([[1.0, 0.0]], columns=names) for names in (["a", "b"], ["b", "a"]))
+    monkeypatch.setitem(modules, "scipy.sparse", None)
+    for call in (answers.to_csr, lambda: elmo.metrics.scores(one, one), lambda: elmo.metrics.scores(one, other)):
+        with pytest.raises(elmo.ConfigError, match=r"^(to_csr|predicted): .* SciPy, which is not installed: pip install scipy$"):
+            call()
+    monkeypatch.delitem(modules, "elmo.sklearn", raising=False)
+    with pytest.raises(ImportError, match="ElmoClassifier is .* scikit-learn, which is not installed: pip install scikit-learn$"):
+        elmo.ElmoClassifier
+    monkeypatch.setitem(modules, "sklearn.base", None)
+    with pytest.raises(ImportError, match="pip install scikit-learn$"):
+        __import__("elmo.sklearn")
 
 
 def refused(call, part):

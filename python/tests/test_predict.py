@@ -491,6 +491,7 @@ def test_explained_labels_are_all_that_were_asked_for(run, labels):
                 call()
     with pytest.raises(elmo.ConfigError, match="top: expected up to 2 labels, as this Predictor.*open it with top=9"):
         elmo.Predictor(run, top=2).explain(text, top=9)
+    assert elmo.Predictor(run, top=2).explain(text) == run.explain(text, top=2) == run.predictor(top=2).explain(text)
 
 
 def test_the_report_is_the_programs(tmp_path, texts, labels):
@@ -665,6 +666,17 @@ def test_a_copy_inside_of_the_run_itself(run):
     with pytest.raises(elmo.DataError, match="expected another folder than that of the run itself; name another"):
         run.save(run.path + "/deep/backup")
     assert not os.path.exists(run.path + "/deep")
+
+
+def test_a_copy_where_a_file_is(run, tmp_path):
+    (tmp_path / "file.csv").write_text("text,labels\n")
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    for overwrite in (False, True):
+        with pytest.raises(elmo.DataError, match=r"file\.csv: expected a folder for the copy, found a file; name another$"):
+            run.save(tmp_path / "file.csv", overwrite)
+        with pytest.raises(elmo.DataError, match="link: expected a folder for the copy, found a link to nothing; name another$"):
+            run.save(tmp_path / "link", overwrite)
+    assert (tmp_path / "file.csv").read_text() == "text,labels\n"
 
 
 def test_labels_beside_texts_of_an_index_are_not_looked_at(run, texts):

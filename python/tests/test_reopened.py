@@ -319,6 +319,30 @@ def test_rows_from_memory_that_are_gone(tmp_path, caplog):
     assert "evaluate() without rows scores the test rows of its data" in caplog.text
 
 
+def test_what_to_score_where_nothing_was_held_out(tmp_path, caplog):
+    """No message says to score test rows that there are not."""
+    texts, labels = rows(200)
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": text, "labels": row}) + "\n"
+                                                 for text, row in zip(texts, labels)))
+    there = "evaluate() without rows scores the test rows of its data"
+
+    def advice(run):
+        caplog.clear()
+        with caplog.at_level("WARNING", "elmo"):
+            run.evaluate(texts=texts[:100], labels=labels[:100], bootstrap=0)
+        return caplog.messages[0].split("new texts: ")[1]
+
+    of_rows = elmo.train(texts=texts, labels=labels, test_share=0, out=tmp_path / "rows", **SMALL)
+    of_file = elmo.train(tmp_path / "rows.jsonl", test_share=0, out=tmp_path / "file", **SMALL)
+    with_test = elmo.train(texts=texts, labels=labels, test=rows(20, seed=9), out=tmp_path / "test", **SMALL)
+    assert [advice(run) for run in (of_rows, of_file, elmo.Run(of_file.path))] == ["score others"] * 3
+    assert advice(with_test) == there and with_test.evaluate(bootstrap=0).protocol.samples == 20
+    for run in (of_rows, with_test):  # their rows are gone, of a file all are scored
+        kept = run.save(f"{run.path}-kept").path
+        assert advice(elmo.Run(kept)) == "score others"
+        assert elmo.Run(kept).evaluate(tmp_path / "rows.jsonl", bootstrap=0).protocol.samples == 200
+
+
 def test_nearest_training_texts_of_a_file_that_only_python_reads(tmp_path, caplog):
     file, asked = write_parquet(tmp_path / "rows.parquet", table_of(200)), "a red house number 7"
     run = elmo.train(file, out=tmp_path / "run", neighbours=0.4, encoder="linear", **COLUMNS)

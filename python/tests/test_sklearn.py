@@ -141,6 +141,9 @@ def test_clone_and_parameters():
     assert clone(model).get_params() == model.get_params() and model.get_params()["width"] == 24
     assert repr(model) == "ElmoClassifier(epochs=3, width=24)"
     assert model.set_params(width=32).width == 32
+    for of_files in ("out", "test_share", "label_column"):
+        with pytest.raises(TypeError, match=f"no parameter '{of_files}': options about files, folders and test rows are not taken"):
+            ElmoClassifier(**{of_files: "model"})
     with pytest.raises(TypeError, match="no parameter 'wide'"):
         ElmoClassifier(wide=3)
     with pytest.raises(NotFittedError):

@@ -1,7 +1,11 @@
 """elmo.torch.Head: gradients against autograd, learning behind an encoder, files, what is refused."""
 import itertools
 import json
+import re
+import subprocess
+import sys
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -268,3 +272,15 @@ def test_bad_input():
         Head(5, 16, epochs=3)
     with pytest.raises(RuntimeError, match="training step"):
         head.eval()(vectors, LABELS)
+
+
+def test_the_example():
+    """Hardly trained it is right about few texts: many labels occur in them."""
+    pytest.importorskip("transformers")
+    example = Path(__file__).parents[2] / "examples" / "torch_head.py"
+    if not example.exists():
+        pytest.skip("no examples here")
+    flags = ["--labels", "2000", "--steps", "2", "--batch", "64", "--device", "cpu"]
+    printed = subprocess.run([sys.executable, example, *flags], capture_output=True, text=True, check=True).stdout
+    assert re.match(r"memory: \d[\d.]* [KM]iB of the head and its step, \d[\d.]* [MG]iB with", printed)
+    assert float(re.search(r"first of 2000 labels: ([\d.]+) %", printed)[1]) < 50

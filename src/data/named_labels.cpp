@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -71,11 +72,40 @@ struct Numbering {
     }
 };
 
+// What rows are read from.
+struct NamedRows {
+    fs::path file;
+    Layout layout;
+    std::unique_ptr<RowSource> source = open_named_labels(file, layout);
+};
+
+bool has_line_end(const std::string& name) {
+    return name.find_first_of("\r\n") != name.npos;
+}
+
+// Names are stored one per line. A separator cuts a field, but no item of a list.
+void refuse_line_ends(const Record& record, const std::vector<std::string>& names, const NamedRows& rows) {
+    const auto wrong = std::ranges::find_if(names, has_line_end);
+    if (wrong == names.end()) return;
+    Layout by_line = rows.layout;
+    by_line.cells.separator = "\n";
+    RowLabels labels;
+    ImportCounts ignored;
+    open_named_labels(rows.file, by_line)->parser()->labels(record, labels, ignored);
+    const bool is_field = !rows.layout.cells.lists && std::ranges::none_of(labels.names, has_line_end);
+    fail(record, "labels without a line end", fmt::format("'{}'", quoted(*wrong)),
+         is_field
+             ? "if these are several labels of one field, give --label-separator $'\\n', in a list write "
+               "each as an item; otherwise replace the line end"
+             : "if these are several labels, write them as a list of labels; otherwise replace the line "
+               "end");
+}
+
 // Every row of a block: visit(record, text, names), names sorted and each once.
 template <class Visit>
-void visit_rows(const RecordBlock& records, const RowSource& source, const ReadOptions& reading,
+void visit_rows(const RecordBlock& records, const NamedRows& rows, const ReadOptions& reading,
                 ImportCounts& mended, const Visit& visit) {
-    const auto parser = source.parser();
+    const auto parser = rows.source->parser();
     std::string storage, text;
     RowLabels labels;
     for (std::int64_t i = 0; i < records.size(); ++i) {
@@ -84,12 +114,7 @@ void visit_rows(const RecordBlock& records, const RowSource& source, const ReadO
         parser->text(record, text);
         parser->labels(record, labels, mended);
         auto& names = labels.names;
-        for (const auto& name : names)  // names are stored one per line
-            if (name.find_first_of("\r\n") != name.npos)
-                fail(record, "labels without a line end", fmt::format("'{}'", quoted(name)),
-                     "if these are several labels of one field, give --label-separator $'\\n', in a list "
-                     "write "
-                     "each as an item; otherwise replace the line end");
+        refuse_line_ends(record, names, rows);
         std::sort(names.begin(), names.end());
         const auto twin = std::adjacent_find(names.begin(), names.end());
         if (twin != names.end() && !reading.allow_repeated_labels)
@@ -102,20 +127,19 @@ void visit_rows(const RecordBlock& records, const RowSource& source, const ReadO
     }
 }
 
-NameTable collect_names(const Context& context, const ReadOptions& reading, const Layout& layout,
-                        const RowSource& source) {
+NameTable collect_names(const Context& context, const ReadOptions& reading, const NamedRows& rows) {
     using Names = std::unordered_set<std::string>;
     NameTable all;
-    const auto reader = source.open();
+    const auto reader = rows.source->open();
     Progress progress(context, "collecting labels", reader->total_bytes(), "bytes");
     for_each_block<Names>(
         context, *reader,
         [&](const RecordBlock& records, Names& seen) {
             seen.clear();
             ImportCounts ignored;
-            visit_rows(records, source, reading, ignored,
+            visit_rows(records, rows, reading, ignored,
                        [&](const Record&, std::string_view text, const std::vector<std::string>& names) {
-                           if (split_of_text(text, layout.test_share) == SplitName::kTrain)
+                           if (split_of_text(text, rows.layout.test_share) == SplitName::kTrain)
                                seen.insert(names.begin(), names.end());
                        });
         },
@@ -134,11 +158,11 @@ struct TwoBlocks {
 
 // The labels of every row as numbers, to `train` and `test`. Names without a number are left out; returns how
 // many there are.
-std::int64_t number_labels(const Context& context, const ReadOptions& reading, const RowSource& source,
+std::int64_t number_labels(const Context& context, const ReadOptions& reading, const NamedRows& rows,
                            const Numbering& numbers, const HashedShare& test_share, LabelFileWriter& train,
                            LabelFileWriter* test) {
     NameTable unknown;
-    const auto reader = source.open();
+    const auto reader = rows.source->open();
     Progress progress(context, "importing labels", reader->total_bytes(), "bytes");
     for_each_block<TwoBlocks>(
         context, *reader,
@@ -146,7 +170,7 @@ std::int64_t number_labels(const Context& context, const ReadOptions& reading, c
             blocks = {};
             ImportCounts mended;
             std::vector<std::uint32_t> ids;
-            visit_rows(records, source, reading, mended,
+            visit_rows(records, rows, reading, mended,
                        [&](const Record&, std::string_view text, const std::vector<std::string>& names) {
                            ids.clear();
                            for (const std::string& name : names) {
@@ -174,8 +198,8 @@ std::int64_t number_labels(const Context& context, const ReadOptions& reading, c
 void import_training(const Context& context, const ReadOptions& reading, const Layout& layout,
                      const fs::path& folder, const CacheKey& names_key, const CacheKey& train_key,
                      const CacheKey* test_key) {
-    const auto source = open_named_labels(layout.train.labels, layout);
-    Numbering numbers{collect_names(context, reading, layout, *source), {}};
+    const NamedRows rows{layout.train.labels, layout};
+    Numbering numbers{collect_names(context, reading, rows), {}};
     std::vector<std::uint32_t> order = numbers.names.sorted();
     numbers.number.resize(order.size());
     CacheWriter file(folder, names_key);
@@ -194,7 +218,7 @@ void import_training(const Context& context, const ReadOptions& reading, const L
     std::optional<LabelFileWriter> test;
     if (test_key != nullptr) test.emplace(folder, *test_key);
     const std::int64_t unknown =
-        number_labels(context, reading, *source, numbers, layout.test_share, train, test ? &*test : nullptr);
+        number_labels(context, reading, rows, numbers, layout.test_share, train, test ? &*test : nullptr);
     if (test) test->finish(num_labels, unknown);
     train.finish(num_labels, 0);
     file.commit();
@@ -204,7 +228,7 @@ void import_training(const Context& context, const ReadOptions& reading, const L
 void import_other(const Context& context, const ReadOptions& reading, const Layout& layout,
                   const fs::path& folder, const CacheKey& key, const fs::path& path,
                   const RaggedRows<char>& names) {
-    const auto source = open_named_labels(path, layout);
+    const NamedRows rows{path, layout};
     Numbering numbers;
     numbers.number.resize(static_cast<std::size_t>(names.rows()));
     for (std::int64_t i = 0; i < names.rows(); ++i) {
@@ -212,7 +236,7 @@ void import_other(const Context& context, const ReadOptions& reading, const Layo
         numbers.number[numbers.names.add({name.data(), name.size()})] = static_cast<std::uint32_t>(i);
     }
     LabelFileWriter writer(folder, key);
-    const std::int64_t unknown = number_labels(context, reading, *source, numbers, {}, writer, nullptr);
+    const std::int64_t unknown = number_labels(context, reading, rows, numbers, {}, writer, nullptr);
     writer.finish(names.rows(), unknown);
 }
 
