@@ -16,10 +16,11 @@ namespace elmo {
 namespace {
 
 // A run stores what their `auto` stood for.
-constexpr OptionKey kStoredChoices[] = {
-    "encoder",         "precision",    "head_kahan",   "device",    "encoder_lr",    "head_lr",
-    "dropout",         "batch_size",   "epochs",       "patience",  "max_length",    "augment",
-    "label_separator", "batch_shards", "label_groups", "recompute", "encoder_state", "head_noise"};
+constexpr OptionKey kStoredChoices[] = {"encoder",         "precision",    "head_kahan",   "device",
+                                        "encoder_lr",      "head_lr",      "dropout",      "batch_size",
+                                        "epochs",          "patience",     "max_length",   "augment",
+                                        "label_separator", "batch_shards", "label_groups", "recompute",
+                                        "encoder_state",   "head_noise",   "eval_every"};
 
 bool is_stored_choice(std::string_view key) {
     return std::any_of(std::begin(kStoredChoices), std::end(kStoredChoices),
@@ -278,6 +279,7 @@ Config with_usual_numbers(Config config) {
     take("epochs", &Config::epochs, kUsualEpochs);
     take("head_lr", &Config::head_lr, kUsualHeadLr);
     take("patience", &Config::patience, std::int64_t{0});
+    take("eval_every", &Config::eval_every, kUsualEvalEvery);
     take("batch_shards", &Config::batch_shards, usual_shards(config.ranks));
     take("label_groups", &Config::label_groups, usual_groups(config.ranks, config.labels));
     if (config.augment == "auto")

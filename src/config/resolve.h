@@ -15,6 +15,7 @@ namespace elmo {
 
 // What numbers usually are, where nothing is known that asks for others.
 inline constexpr std::int64_t kUsualLength = 128, kUsualBatch = 128;
+inline constexpr double kUsualEvalEvery = 1;
 inline constexpr double kUsualEpochs = 10, kUsualHeadLr = 0.05, kUsualDropout = 0.5;
 
 // Shards of a batch for that many ranks: every rank has one, and later runs may have twice as many. Groups of

@@ -225,7 +225,7 @@ void validate(const Config& c) {
     choice(c, "cpu_products");
     check_max_memory(c.max_memory);
     in_range("log_every", c.log_every, 1, kMaxSteps);
-    above_zero("eval_every", c.eval_every, 1e6);
+    if (!c.eval_every.is_auto()) above_zero("eval_every", c.eval_every, 1e6);
     if (!c.patience.is_auto()) in_range("patience", c.patience, 0, 1 << 20);
     in_range("save_every", c.save_every, 0, kMaxSteps);
     within("save_minutes", c.save_minutes, 0, 1e6);

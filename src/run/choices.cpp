@@ -29,6 +29,11 @@ constexpr double kManyRows = 0.01, kEnoughWords = 0.5;
 
 constexpr std::int64_t kPatience = 5;
 
+// As many tell which checkpoint is the best. Of 14 trainings of 83 to 100 epochs none had a lower P@1 on its
+// test rows with a quarter to a half of the validations, and small ones took a third of the time
+// (docs/defaults.md).
+constexpr double kValidations = 25;
+
 const char* words_of(EncoderStart start) {
     switch (start) {
         case EncoderStart::kBag:
@@ -140,6 +145,14 @@ Config with_data_numbers(Config config, EncoderStart start, const DataFacts& fac
     const bool constant = config.schedule == "constant";
     choose(config, "patience", &Config::patience, constant ? kPatience : 0,
            constant ? "the rates do not fall by themselves" : "scores rise most while the rates fall");
+    const double epochs = config.steps > 0 ? static_cast<double>(config.steps * config.batch_size) /
+                                                 static_cast<double>(std::max<std::int64_t>(1, facts.rows))
+                                           : double(config.epochs);
+    const bool rare = config.patience == std::int64_t{0} && epochs > kValidations;
+    choose(config, "eval_every", &Config::eval_every,
+           rare ? std::ceil(epochs / kValidations) : kUsualEvalEvery,
+           rare ? fmt::format("{:.0f} validations tell which checkpoint is the best", kValidations)
+                : "every epoch");
     config = with_shards(std::move(config), facts);
     if (config.augment == "auto") {
         const Decision decision = choose_augment(facts.label_texts);

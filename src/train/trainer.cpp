@@ -309,16 +309,14 @@ double Trainer::validate() {
     if (!said.empty()) collapsed(std::string(reinterpret_cast<const char*>(said.data()), said.size()));
     if (log_) log_->validation(state_.step, epoch(), scores);
     if (scorer)
-        context_.info(fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}{} on {}{}",
-                                  epoch(), state_.step, scores.get("P@1"), scores.get("P@3"),
-                                  scores.get("P@5"),
-                                  config_.select.starts_with("P@")
-                                      ? ""
-                                      : fmt::format("  {} {:.2f}", config_.select, score),
-                                  counted(scores.num_samples, "validation text"),
-                                  score >= state_.top_score                 ? ", the best yet"
-                                  : score >= state_.top_score - near_best() ? ", kept as the best"
-                                                                            : ""));
+        context_.info(fmt::format(
+            "epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}{} on {}{}", epoch(), state_.step,
+            scores.get("P@1"), scores.get("P@3"), scores.get("P@5"),
+            config_.select.starts_with("P@") ? "" : fmt::format("  {} {:.2f}", config_.select, score),
+            counted(scores.num_samples, "validation text"),
+            score >= state_.top_score                 ? ", the best yet"
+            : score >= state_.top_score - near_best() ? ", kept as the best"
+                                                      : ""));
     return score;
 }
 

@@ -335,13 +335,13 @@ TEST(Validate, RefusesOtherNamesThanThoseOfAChoice) {
 
 TEST(Validate, RefusesNan) {
     for (Auto<double> Config::*field :
-         {&Config::epochs, &Config::head_lr, &Config::dropout, &Config::encoder_lr}) {
+         {&Config::epochs, &Config::head_lr, &Config::dropout, &Config::encoder_lr, &Config::eval_every}) {
         Config config;
         config.*field = std::nan("");
         EXPECT_THROW(validate(config), ConfigError);
     }
     for (double Config::*field : {&Config::encoder_dropout, &Config::weight_dropout, &Config::beta1,
-                                  &Config::epsilon, &Config::threshold, &Config::eval_every}) {
+                                  &Config::epsilon, &Config::threshold}) {
         Config config;
         config.*field = std::nan("");
         EXPECT_THROW(validate(config), ConfigError);

@@ -63,6 +63,25 @@ TEST(Choices, PatienceIsForRatesThatDoNotFall) {
     EXPECT_EQ(with_data_numbers(config, EncoderStart::kBag, facts_of(10)).patience, std::int64_t{5});
 }
 
+TEST(Choices, LongTrainingsValidateAboutAsOftenAsOthers) {
+    const auto every = [](Config config, std::int64_t rows) {
+        return double(with_data_numbers(config, EncoderStart::kPretrained, facts_of(rows)).eval_every);
+    };
+    EXPECT_EQ(every(Config(), 1000), 4);  // of 100 epochs
+    EXPECT_EQ(every(Config(), 20'000), 2);
+    EXPECT_EQ(every(Config(), 100'000), 1);
+    Config steps;
+    steps.steps = 500;
+    EXPECT_EQ(every(steps, 1000), 3);  // of 64 epochs
+    EXPECT_EQ(every(steps, 100'000), 1);
+    Config patient;
+    patient.patience = 3;
+    EXPECT_EQ(every(patient, 1000), 1);
+    Config given;
+    given.eval_every = 0.5;
+    EXPECT_EQ(every(given, 1000), 0.5);
+}
+
 class ChosenRun : public ::testing::Test {
   protected:
     void SetUp() override {
