@@ -133,8 +133,10 @@ class Run:
             with open(os.path.join(self.path, "log.jsonl"), encoding="utf-8") as file:
                 return [json.loads(line, object_hook=Result) for line in file]
         except OSError as error:
-            raise _core.DataError(f"{self.path}: expected the folder of a run with its log.jsonl, found {error.strerror}; a "
-                                  "checkpoint has none: open the folder above it") from None
+            is_checkpoint = os.path.exists(os.path.join(self.path, "manifest.json"))
+            raise _core.DataError(f"{self.path}: expected the folder of a run with its log.jsonl, found {error.strerror}; "
+                                  + ("a checkpoint has none: open the folder above it" if is_checkpoint
+                                     else "a head that elmo.torch saved has none")) from None
 
     @property
     def label_names(self) -> list[str]:

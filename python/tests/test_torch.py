@@ -199,6 +199,8 @@ def test_a_saved_head_is_a_run(tmp_path, precision):
     for _ in range(3):
         head(vectors, LABELS)
     head.save(tmp_path / "run", label_names=list("abcde"))
+    with pytest.raises(elmo.DataError, match="a head that elmo.torch saved has none"):
+        elmo.Run(tmp_path / "run").log
     scores, numbers = head.eval().topk(vectors, 5)
     answers = elmo.Run(tmp_path / "run").predict_vectors(vectors, top=5, device="cpu")
     assert answers.labels.tolist() == numbers.flatten().tolist() and answers.scores.tolist() == scores.flatten().tolist()
