@@ -179,7 +179,7 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
 
 // Whether what bears the name of the run's data has other rows than those that trained it.
 bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
-    if (texts.empty()) return false;
+    if (texts.empty() || config_.text_column != checkpoint_.config().text_column) return false;
     const bool alike = names_hash(dataset_) == checkpoint_.state().names_hash &&
                        std::ranges::equal(dataset_.label_counts(), checkpoint_.read_label_counts());
     if (alike) return false;  // told without reading a text

@@ -110,6 +110,7 @@ TEST_F(FirstUse, OtherTextColumnsOfTheRunsOwnDataAreNoticed) {
     expect_success(other);
     EXPECT_TRUE(contains(other.err, warning)) << other.err;
     EXPECT_FALSE(contains(other.out, "its other rows trained the run")) << other.out;
+    expect_success(run_elmo({"eval", both, "--text-column", "title"}));  // of the run's data too
     // Nobody is led there by the comparison of such runs.
     const Outcome compared = run_elmo({"eval", both, title, file});
     EXPECT_EQ(compared.status, 1);
