@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kFormat = "elmo-linear-1";
 constexpr const char* kFormatWithTexts = "elmo-linear-2";    // with neighbours, which version 1 does not know
 constexpr const char* kFormatWithLetters = "elmo-linear-3";  // with shorter letters, and maybe neighbours
+constexpr const char* kFormatOfText = "elmo-linear-4";       // of split texts, and maybe both
 constexpr std::size_t kPiece = std::size_t{8} << 20;         // bytes that are read at once
 constexpr const char* kMeaning =
     "trees of labels, one after another. roots: first node of each. A node n has children "
@@ -214,14 +215,16 @@ void save_linear_model(const std::filesystem::path& folder, const LinearModel& m
                 [&](const char* name, const auto& values) { tensors.push_back(spec_of(name, values)); });
     const Neighbours& index = model.neighbours;
     const bool with_texts = index.texts() > 0;
-    const char* const format = model.features.shorter_letters ? kFormatWithLetters
-                               : with_texts                   ? kFormatWithTexts
-                                                              : kFormat;
+    const char* const format = model.features.splits_text       ? kFormatOfText
+                               : model.features.shorter_letters ? kFormatWithLetters
+                               : with_texts                     ? kFormatWithTexts
+                                                                : kFormat;
     std::map<std::string, std::string> facts = {{"format", format},
                                                 {"meaning", kMeaning},
                                                 {"labels", std::to_string(model.num_labels)},
                                                 {"tokens_only", model.features.tokens_only ? "1" : "0"},
                                                 {"letters", std::to_string(model.features.letters)}};
+    if (model.features.splits_text) facts["shorter_letters"] = model.features.shorter_letters ? "1" : "0";
     if (with_texts) {
         facts["meaning"] += kMeaningOfTexts;
         facts["neighbours"] = fmt::format("{}", index.votes.share);
@@ -245,12 +248,15 @@ LinearModel load_linear_model(const InputFolder& folder, std::int64_t num_labels
     const auto& metadata = reader.file().metadata();
     const auto format = metadata.find("format");
     const std::string found = format != metadata.end() ? format->second : std::string();
-    reader.require(found == kFormat || found == kFormatWithTexts || found == kFormatWithLetters,
-                   fmt::format("format {}, {} or {}", kFormat, kFormatWithTexts, kFormatWithLetters));
+    reader.require(found == kFormat || found == kFormatWithTexts || found == kFormatWithLetters ||
+                       found == kFormatOfText,
+                   fmt::format("format {}, {}, {} or {}", kFormat, kFormatWithTexts, kFormatWithLetters,
+                               kFormatOfText));
     LinearModel model;
-    model.features.shorter_letters = found == kFormatWithLetters;
-    const bool with_texts =
-        found == kFormatWithTexts || (found == kFormatWithLetters && metadata.contains("neighbours"));
+    model.features.splits_text = found == kFormatOfText;
+    model.features.shorter_letters = found == kFormatWithLetters ||
+                                     (found == kFormatOfText && reader.number("shorter_letters") != 0);
+    const bool with_texts = found == kFormatWithTexts || (found != kFormat && metadata.contains("neighbours"));
     model.num_labels = reader.number("labels");
     reader.require(model.num_labels == num_labels, fmt::format("a model of {} labels", num_labels));
     model.features.tokens_only = reader.number("tokens_only") != 0;

@@ -25,11 +25,12 @@ LinearTraining choose_training(const Split& split, const Tokenizer& tokenizer, b
         training.cost = kBagCost;
         training.leaf = kBagLeaf;
     }
+    training.features.splits_text = !is_bag_of_words && cuts_words_otherwise(tokenizer);
     const auto texts = static_cast<double>(std::max<std::int64_t>(split.tokens.rows(), 1));
     if (is_bag_of_words || static_cast<double>(split.tokens.values.size()) > kShortTexts * texts)
         return training;
     training.features.letters = kLettersInARow;
-    const Analyser analyser(tokenizer, {});
+    const Analyser analyser(tokenizer, {.splits_text = training.features.splits_text});
     std::int64_t words = 0;
     for (std::int64_t row = 0; row < split.tokens.rows(); ++row)
         words += analyser.count_words(split.tokens.row(row));

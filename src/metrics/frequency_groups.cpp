@@ -24,6 +24,12 @@ FrequencyCuts frequency_cuts(std::span<const std::int64_t> counts) {
             break;
         }
     }
+    // The rarest labels are tail, even where more than a third of the positives is theirs.
+    const auto rarest = std::find_if(falling.rbegin(), falling.rend(), [](std::int64_t n) { return n > 0; });
+    if (rarest != falling.rend() && falling.front() > *rarest) {
+        cuts.head = std::max(cuts.head, *rarest + 1);
+        cuts.torso = std::max(cuts.torso, *rarest + 1);
+    }
     return cuts;
 }
 

@@ -45,6 +45,15 @@ constexpr Kind kKinds[] = {
     {"7z\xbc\xaf\x27\x1c"sv, "a 7z archive", ""},
 };
 
+// A name that nothing has where the user is: a command that is followed must not replace anything.
+std::string free_name(const std::string& stem, const std::string& ending = "") {
+    std::string name = stem + ending;
+    std::error_code error;
+    for (int i = 2; fs::exists(fs::symlink_status(name, error)); ++i)
+        name = fmt::format("{}-{}{}", stem, i, ending);
+    return name;
+}
+
 // Columns of labels stay columns in a CSV only.
 std::string conversion(const fs::path& file, std::string_view read, const ReadOptions* reading) {
     std::string expression(read);
@@ -53,8 +62,9 @@ std::string conversion(const fs::path& file, std::string_view read, const ReadOp
                       stem = name_in_command(file.stem().string(), "FILE");
     return fmt::format("python3 -c \"import {}; {}.{}\"", modules, expression,
                        reading != nullptr && reading->label_column.ends_with('*')
-                           ? fmt::format("to_csv('{}.csv', index=False)", stem)
-                           : fmt::format("to_json('{}.jsonl', orient='records', lines=True)", stem));
+                           ? fmt::format("to_csv('{}', index=False)", free_name(stem, ".csv"))
+                           : fmt::format("to_json('{}', orient='records', lines=True)",
+                                         free_name(stem, ".jsonl")));
 }
 
 // Whether Hugging Face's library wrote the file, or what it says of a data set, with classes, which are
@@ -95,8 +105,8 @@ std::string conversion_by_elmo(const std::string& data, const ReadOptions* readi
     const char* const why = classes ? "its classes have names, which the Python package keeps" : "";
     const char* const written = renamed ? "there the columns are called text and labels" : "";
     return fmt::format(
-        "python3 -c \"import elmo; elmo.convert('{}', out='data'{})\" and name the folder data{}", data,
-        options,
+        "python3 -c \"import elmo; elmo.convert('{0}', out='{1}'{2})\" and name the folder {1}{3}", data,
+        free_name("data"), options,
         classes || renamed ? fmt::format(" ({}{}{})", why, classes && renamed ? "; " : "", written)
                            : std::string());
 }
@@ -111,7 +121,7 @@ bool needs_elmo(const fs::path& file, const ReadOptions* reading, bool classes) 
                                 name, advice));
 }
 
-void refuse_zip(const fs::path& file) {
+void refuse_zip(const fs::path& file, const ReadOptions* reading) {
     const ZipFile zip(file);
     std::vector<std::string> files;
     for (const ZipMember& member : zip.members())
@@ -123,11 +133,11 @@ void refuse_zip(const fs::path& file) {
     };
     if (has("xl/"))
         refuse(file, "an Excel workbook",
-               "convert it: " + conversion(file, "pandas.read_excel('FILE')", nullptr));
+               "convert it: " + conversion(file, "pandas.read_excel('FILE')", reading));
     if (has("mimetype") && has("content.xml"))
         refuse(file, "an OpenDocument file",
                "save the sheet as CSV, or convert it: " +
-                   conversion(file, "pandas.read_excel('FILE')", nullptr));
+                   conversion(file, "pandas.read_excel('FILE')", reading));
     if (!files.empty() && std::all_of(files.begin(), files.end(),
                                       [](const std::string& name) { return name.ends_with(".npy"); }))
         refuse(
@@ -210,7 +220,7 @@ void refuse_foreign_file(const fs::path& file, const ReadOptions* reading) {
     std::ifstream in(file, std::ios::binary);
     in.read(first.data(), static_cast<std::streamsize>(first.size()));
     first.resize(static_cast<std::size_t>(in.gcount()));
-    if (first.starts_with("PK\x03\x04")) return refuse_zip(file);
+    if (first.starts_with("PK\x03\x04")) return refuse_zip(file, reading);
     refuse_foreign_bytes(first, file, false, reading);
 }
 
@@ -246,12 +256,12 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
             needs_elmo(folder, &reading, classes) ? conversion_by_elmo(in_command, &reading, classes)
             : splits
                 ? fmt::format(
-                      "python3 -c \"import datasets; [d.to_json('data/' + s + '.jsonl') for s, d in "
-                      "datasets.load_from_disk('{}').items()]\" and name the folder data",
-                      in_command)
+                      "python3 -c \"import datasets; [d.to_json('{1}/' + s + '.jsonl') for s, d in "
+                      "datasets.load_from_disk('{0}').items()]\" and name the folder {1}",
+                      in_command, free_name("data"))
                 : fmt::format(
-                      "python3 -c \"import datasets; datasets.load_from_disk('{}').to_json('data.jsonl')\"",
-                      in_command);
+                      "python3 -c \"import datasets; datasets.load_from_disk('{}').to_json('{}')\"",
+                      in_command, free_name("data", ".jsonl"));
         throw DataError(
             fmt::format("{}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "
                         "convert it: {}",
@@ -262,10 +272,11 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
             throw DataError(
                 fmt::format("{0}: expected a data set that elmo reads, found {1} files; convert them: "
                             "python3 -c \"import "
-                            "datasets; [d.to_json('data/' + s + '.jsonl') for s, d in "
+                            "datasets; [d.to_json('{3}/' + s + '.jsonl') for s, d in "
                             "datasets.load_dataset('{2}').items()]\" and "
-                            "name the folder data",
-                            name, std::string(kind) == "parquet" ? "Parquet" : "Arrow", in_command));
+                            "name the folder {3}",
+                            name, std::string(kind) == "parquet" ? "Parquet" : "Arrow", in_command,
+                            free_name("data")));
 }
 
 void refuse_folder_of_texts(const fs::path& folder) {
@@ -294,10 +305,10 @@ void refuse_folder_of_texts(const fs::path& folder) {
     throw DataError(fmt::format(
         "{0}: expected one file with a row per text, found {1}; join them, {2}: python3 -c \"import json, "
         "pathlib; [print(json.dumps({{'text': f.read_text(errors='replace'), 'labels': [{3}]}})) for f in "
-        "sorted(pathlib.Path('{0}').rglob('*.txt'))]\" > data.jsonl",
+        "sorted(pathlib.Path('{0}').rglob('*.txt'))]\" > {4}",
         folder.string(), found,
         below > here ? "with the name of its folder as the label of a text" : "with the labels of each text",
-        below > here ? "f.parent.name" : "'LABEL'"));
+        below > here ? "f.parent.name" : "'LABEL'", free_name("data", ".jsonl")));
 }
 
 }  // namespace elmo

@@ -113,7 +113,9 @@ void mark_known_originals(const fs::path& cache_folder, const ReadOptions& readi
 bool is_known_path(const ReadOptions& reading, const std::string& path) {
     if (reading.data.empty()) return false;  // of a head on vectors from elsewhere
     const std::vector<std::string> marks = marks_of(path, false);
-    const auto places = cache_places(reading.cache, reading.data);
+    // What lay beside the data of the run, whatever data is read now, has its marks there.
+    auto places = cache_places(reading.cache, reading.data);
+    for (const fs::path& own : cache_places({}, path)) places.push_back(own);
     return std::any_of(places.begin(), places.end(), [&](const fs::path& place) {
         return std::any_of(marks.begin(), marks.end(), [&](const std::string& mark) {
             std::error_code error;

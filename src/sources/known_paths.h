@@ -27,7 +27,8 @@ void mark_known_paths(const std::filesystem::path& cache_folder, const ReadOptio
 // validation file that is none; not of rows from memory, which no path leads to.
 void mark_known_originals(const std::filesystem::path& cache_folder, const ReadOptions& reading);
 
-// Whether it was marked in a cache of the data that `reading` names.
+// Whether it was marked in a cache of the data that `reading` names, or in one beside the path. A mark tells nobody
+// who did not make it how to make another, so it does not matter where it lies.
 bool is_known_path(const ReadOptions& reading, const std::string& path);
 
 // What is said of data that only a run names and that is not there. A path that is not absolute is as it was

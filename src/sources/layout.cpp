@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -142,8 +143,15 @@ fs::path test_in_other_format(const fs::path& train) {
     return {};
 }
 
-// The one file of the folder that is named as a training file; "" when none is. Where train is no word of its
-// own, the test file tells it: training_log.txt is none.
+// Whether a file's ending says that elmo does not read it: an original that lies beside what was made of it.
+bool is_named_foreign(const fs::path& file) {
+    constexpr std::string_view kEndings[] = {".parquet", ".arrow", ".feather", ".ipc",    ".orc", ".xlsx",
+                                             ".xls",     ".ods",   ".pkl",     ".pickle", ".h5",  ".npy"};
+    return std::ranges::find(kEndings, file.extension().string()) != std::end(kEndings);
+}
+
+// The one file of the folder that is named as a training file, one that elmo reads if there is one; "" when none
+// is. Where train is no word of its own, the test file tells it: training_log.txt is none.
 fs::path training_file(const fs::path& folder) {
     std::vector<fs::path> found, paired;
     for (const auto& entry : fs::directory_iterator(folder)) {
@@ -158,7 +166,10 @@ fs::path training_file(const fs::path& folder) {
     }
     if (found.empty()) found = std::move(paired);
     std::sort(found.begin(), found.end());
-    if (found.size() > 1)
+    const auto foreign = std::stable_partition(found.begin(), found.end(), std::not_fn(is_named_foreign));
+    const bool any_read = foreign != found.begin();
+    if (any_read) found.erase(foreign, found.end());
+    if (any_read && found.size() > 1)
         throw ConfigError(fmt::format("{}: found several training files ({}, {}{}); name one of them",
                                       folder.string(), found[0].filename().string(),
                                       found[1].filename().string(), found.size() > 2 ? ", ..." : ""));
@@ -216,8 +227,9 @@ DataFormat format_of_folder(const ReadOptions& reading, const fs::path& folder) 
                                       find_file(folder, found[1]->names).filename().string(),
                                       name_of(found[0]->format), name_of(found[1]->format)));
     if (found.size() == 1) return found[0]->format;
-    refuse_foreign(reading, folder);
-    if (const fs::path train = training_file(folder); !train.empty()) return detect_format(train);
+    const fs::path train = training_file(folder);
+    if (train.empty() || is_named_foreign(train)) refuse_foreign(reading, folder);
+    if (!train.empty()) return detect_format(train);
     refuse_other_files(folder);
     refuse_folder_of_texts(folder);
     throw DataError(

@@ -41,6 +41,25 @@ TEST(Analyser, PutsPiecesTogetherToWords) {
     }
 }
 
+// Words end at marks, however byte-level BPE joins them.
+TEST(Analyser, OfSplitTextsFeaturesAreThoseOfWordPiece) {
+    const std::vector<std::string> texts(
+        3, "the quick (brown) fox jumps over. the lazy dog! a c compiler: gpl-2.0, a fox.");
+    const auto pieces = learn(texts, {.vocab_size = 1000, .min_count = 1}),
+               bytes = learn(texts, {.kind = TokenizerKind::kByteBpe, .vocab_size = 1000, .min_count = 1});
+    EXPECT_FALSE(cuts_words_otherwise(*pieces));
+    EXPECT_TRUE(cuts_words_otherwise(*bytes));
+    for (const bool letters : {false, true}) {
+        FeatureOptions plain{.letters = letters ? 4 : 0}, split = plain;
+        split.splits_text = true;
+        for (const char* text : {"the quick (brown) fox.", "jumps over: gpl-2.0,", "a fox\nthe dog", ""})
+            EXPECT_EQ(features_of(*bytes, text, split), features_of(*pieces, text, plain)) << text;
+    }
+    std::vector<std::int32_t> ids;
+    bytes->encode("the quick, brown dog! (fox)", 0, ids);
+    EXPECT_EQ(Analyser(*bytes, {.splits_text = true}).count_words(ids), 5);
+}
+
 TEST(Analyser, CountsWordsPairsMarksAndLetters) {
     const auto tokenizer = learnt(1000);
     EXPECT_EQ(features_of(*tokenizer, "quick fox", {}).size(), 3u);        // two words, one pair

@@ -107,6 +107,19 @@ TEST_F(LinearFile, IsReadBackAsItWas) {
     EXPECT_THROW(load_linear_model(InputFolder(folder), 5), DataError);
 }
 
+TEST_F(LinearFile, OfSplitTextsIsReadBackWithAllElse) {
+    for (LinearModel model : {small_model(), model_with_texts()})
+        for (const bool shorter : {false, true}) {
+            model.features.splits_text = true;
+            model.features.shorter_letters = shorter;
+            save_linear_model(folder, model);
+            const LinearModel read = load_linear_model(InputFolder(folder), 4);
+            EXPECT_TRUE(read.features.splits_text);
+            EXPECT_EQ(read.features.shorter_letters, shorter);
+            EXPECT_EQ(read.neighbours.texts(), model.neighbours.texts());
+        }
+}
+
 TEST_F(LinearFile, ShorterLettersAreReadBackWithTextsAndWithout) {
     for (LinearModel model : {small_model(), model_with_texts()}) {
         model.features.shorter_letters = true;

@@ -68,6 +68,11 @@ TEST(FrequencyGroups, CutsByHand) {
     EXPECT_EQ(frequency_cuts(std::vector<std::int64_t>{4, 4, 4}).group_of(4), 0);
     EXPECT_EQ(frequency_cuts(std::vector<std::int64_t>{0, 0}).group_of(0), 0);
     EXPECT_EQ(frequency_cuts({}).head, 0);
+    // More than a third of the positives in labels of one row: these are tail, the head is not all.
+    const FrequencyCuts rare = frequency_cuts(std::vector<std::int64_t>{4, 2, 1, 1, 1, 1, 1, 0});
+    EXPECT_EQ(rare.head, 4);
+    EXPECT_EQ(rare.torso, 2);
+    EXPECT_EQ(frequency_cuts(std::vector<std::int64_t>{2, 1, 1, 1, 1, 1, 1, 1}).group_of(1), 2);
 
     GroupMetrics metrics({1, 3}, counts, static_cast<std::int64_t>(counts.size()));
     const std::vector<ScoredLabel> first = {{9, 2}, {8, 1}, {7, 3}, {6, 5}}, second = {{9, 6}, {8, 0}};

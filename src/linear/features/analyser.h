@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/tokenizer.h"
@@ -17,7 +18,13 @@ struct FeatureOptions {
     bool tokens_only = false;      // bag-of-words data: a token is a feature, its count the value
     std::int64_t letters = 0;      // letters of a character n-gram; 0: none
     bool shorter_letters = false;  // all shorter n-grams too, down to single letters
+    // Words end at blanks and punctuation marks of the text, wherever the vocabulary cuts it: the tokens of WordPiece
+    // end there anyway. Runs of earlier versions go by the blanks that byte-level BPE and Unigram mark.
+    bool splits_text = false;
 };
+
+// Whether `splits_text` is for its vocabulary.
+bool cuts_words_otherwise(const Tokenizer& tokenizer);
 
 // Hashes of letters are odd, all others even: letters weigh less (vocabulary.cpp).
 inline bool is_letters(std::uint64_t feature) {
@@ -41,8 +48,9 @@ class Analyser {
         std::string text;
         Kind kind = Kind::kNone;
     };
-    void add_word(const std::string& word, std::vector<std::uint64_t>& features,
-                  std::uint64_t& previous) const;
+    template <class OnWord, class OnMark>
+    void for_each_word(std::span<const std::int32_t> tokens, const OnWord& on_word, const OnMark& on_mark) const;
+    void add_word(std::string_view word, std::vector<std::uint64_t>& features, std::uint64_t& previous) const;
 
     FeatureOptions options_;
     std::vector<Piece> pieces_;  // by token id
