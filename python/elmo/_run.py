@@ -461,7 +461,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
         of_run = _core.resolve_for_run(folder_of(scored), _core.Config())
         lost = owner_of_rows(scored) is None and has_lost_rows(of_run)
         held_out = float(of_run.get("test_share")) > 0 or (of_run.get("test") != "" and not lost)
-        listener.logger.warning("%d of %d scored texts trained %s; their scores say little about new texts: %s",
+        listener.logger.warning("%d of %d scored texts trained %s, or are alike to its tokenizer; their scores say little about new texts: %s",
                                 protocol["trained_samples"], protocol["samples"],
                                 "this run" if second is None else folder_of(scored),
                                 "score others" if not held_out else

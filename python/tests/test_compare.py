@@ -45,7 +45,7 @@ def test_rows_from_memory(run, texts, labels, caplog):
     caplog.clear()
     few.compare(run, texts=texts, labels=labels, bootstrap=0)
     for one in (few, run):
-        assert f"scored texts trained {one.path}; their scores say little" in caplog.text
+        assert f"scored texts trained {one.path}, or are alike to its tokenizer; their scores say little" in caplog.text
 
 
 def test_files_that_only_python_reads(tmp_path):

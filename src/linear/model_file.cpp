@@ -248,15 +248,16 @@ LinearModel load_linear_model(const InputFolder& folder, std::int64_t num_labels
     const auto& metadata = reader.file().metadata();
     const auto format = metadata.find("format");
     const std::string found = format != metadata.end() ? format->second : std::string();
-    reader.require(found == kFormat || found == kFormatWithTexts || found == kFormatWithLetters ||
-                       found == kFormatOfText,
-                   fmt::format("format {}, {}, {} or {}", kFormat, kFormatWithTexts, kFormatWithLetters,
-                               kFormatOfText));
+    reader.require(
+        found == kFormat || found == kFormatWithTexts || found == kFormatWithLetters ||
+            found == kFormatOfText,
+        fmt::format("format {}, {}, {} or {}", kFormat, kFormatWithTexts, kFormatWithLetters, kFormatOfText));
     LinearModel model;
     model.features.splits_text = found == kFormatOfText;
-    model.features.shorter_letters = found == kFormatWithLetters ||
-                                     (found == kFormatOfText && reader.number("shorter_letters") != 0);
-    const bool with_texts = found == kFormatWithTexts || (found != kFormat && metadata.contains("neighbours"));
+    model.features.shorter_letters =
+        found == kFormatWithLetters || (found == kFormatOfText && reader.number("shorter_letters") != 0);
+    const bool with_texts =
+        found == kFormatWithTexts || (found != kFormat && metadata.contains("neighbours"));
     model.num_labels = reader.number("labels");
     reader.require(model.num_labels == num_labels, fmt::format("a model of {} labels", num_labels));
     model.features.tokens_only = reader.number("tokens_only") != 0;

@@ -21,8 +21,8 @@ struct FrequencyCuts {
 };
 
 // `head` is the largest count such that labels that frequent hold a third of all positives or more, `torso`
-// the same for two thirds; both are above the smallest count of a label that has rows, if not all have as many, so that
-// the rarest labels are tail. Where many counts are equal the torso may be empty.
+// the same for two thirds; both are above the smallest count of a label that has rows, if not all have as
+// many, so that the rarest labels are tail. Where many counts are equal the torso may be empty.
 FrequencyCuts frequency_cuts(std::span<const std::int64_t> counts);
 
 inline constexpr std::array<const char*, 3> kGroupNames = {"head", "torso", "tail"};

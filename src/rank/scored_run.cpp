@@ -255,7 +255,8 @@ void ScoredRun::choose_parts(const Config& given) {
         choose_option<std::string>(config_, "split", &Config::split, "test", "test_share is given");
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
         context_.warning(
-            fmt::format("{}: {} of {} scored texts trained {}; their scores say little about new texts{}",
+            fmt::format("{}: {} of {} scored texts trained {}, or are alike to its tokenizer; their scores "
+                        "say little about new texts{}",
                         scored_data(), with_commas(trained_rows_), with_commas(num_rows()), called_,
                         config_.split == "validation" ? ": give rows that did not train it"
                         : all_trained ? ", and so did the other rows: give rows that did not train it"

@@ -60,11 +60,11 @@ std::string conversion(const fs::path& file, std::string_view read, const ReadOp
     expression.replace(expression.find("FILE"), 4, name_in_command(file.string(), "FILE"));
     const std::string modules = read.starts_with("pyarrow") ? "pyarrow.ipc" : "pandas",
                       stem = name_in_command(file.stem().string(), "FILE");
-    return fmt::format("python3 -c \"import {}; {}.{}\"", modules, expression,
-                       reading != nullptr && reading->label_column.ends_with('*')
-                           ? fmt::format("to_csv('{}', index=False)", free_name(stem, ".csv"))
-                           : fmt::format("to_json('{}', orient='records', lines=True)",
-                                         free_name(stem, ".jsonl")));
+    return fmt::format(
+        "python3 -c \"import {}; {}.{}\"", modules, expression,
+        reading != nullptr && reading->label_column.ends_with('*')
+            ? fmt::format("to_csv('{}', index=False)", free_name(stem, ".csv"))
+            : fmt::format("to_json('{}', orient='records', lines=True)", free_name(stem, ".jsonl")));
 }
 
 // Whether Hugging Face's library wrote the file, or what it says of a data set, with classes, which are
@@ -259,9 +259,8 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
                       "python3 -c \"import datasets; [d.to_json('{1}/' + s + '.jsonl') for s, d in "
                       "datasets.load_from_disk('{0}').items()]\" and name the folder {1}",
                       in_command, free_name("data"))
-                : fmt::format(
-                      "python3 -c \"import datasets; datasets.load_from_disk('{}').to_json('{}')\"",
-                      in_command, free_name("data", ".jsonl"));
+                : fmt::format("python3 -c \"import datasets; datasets.load_from_disk('{}').to_json('{}')\"",
+                              in_command, free_name("data", ".jsonl"));
         throw DataError(
             fmt::format("{}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "
                         "convert it: {}",
@@ -269,14 +268,13 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
     }
     for (const char* kind : {"parquet", "arrow"})
         if (has_ending(folder, fmt::format(".{}", kind)))
-            throw DataError(
-                fmt::format("{0}: expected a data set that elmo reads, found {1} files; convert them: "
-                            "python3 -c \"import "
-                            "datasets; [d.to_json('{3}/' + s + '.jsonl') for s, d in "
-                            "datasets.load_dataset('{2}').items()]\" and "
-                            "name the folder {3}",
-                            name, std::string(kind) == "parquet" ? "Parquet" : "Arrow", in_command,
-                            free_name("data")));
+            throw DataError(fmt::format(
+                "{0}: expected a data set that elmo reads, found {1} files; convert them: "
+                "python3 -c \"import "
+                "datasets; [d.to_json('{3}/' + s + '.jsonl') for s, d in "
+                "datasets.load_dataset('{2}').items()]\" and "
+                "name the folder {3}",
+                name, std::string(kind) == "parquet" ? "Parquet" : "Arrow", in_command, free_name("data")));
 }
 
 void refuse_folder_of_texts(const fs::path& folder) {

@@ -66,6 +66,16 @@ std::vector<std::string> marks_of(const fs::path& path, bool make_secret) {
     return marks;
 }
 
+bool is_marked(const fs::path& path, const std::vector<fs::path>& places) {
+    const std::vector<std::string> marks = marks_of(path, false);
+    return std::ranges::any_of(places, [&](const fs::path& place) {
+        return std::ranges::any_of(marks, [&](const std::string& mark) {
+            std::error_code error;
+            return fs::symlink_status(place / mark, error).type() == fs::file_type::regular;
+        });
+    });
+}
+
 void mark_path(const fs::path& folder, const fs::path& path) {
     if (path.empty() || is_rows_path(path)) return;
     for (const std::string& mark : marks_of(path, true)) {
@@ -111,17 +121,8 @@ void mark_known_originals(const fs::path& cache_folder, const ReadOptions& readi
 }
 
 bool is_known_path(const ReadOptions& reading, const std::string& path) {
-    if (reading.data.empty()) return false;  // of a head on vectors from elsewhere
-    const std::vector<std::string> marks = marks_of(path, false);
-    // What lay beside the data of the run, whatever data is read now, has its marks there.
-    auto places = cache_places(reading.cache, reading.data);
-    for (const fs::path& own : cache_places({}, path)) places.push_back(own);
-    return std::any_of(places.begin(), places.end(), [&](const fs::path& place) {
-        return std::any_of(marks.begin(), marks.end(), [&](const std::string& mark) {
-            std::error_code error;
-            return fs::symlink_status(place / mark, error).type() == fs::file_type::regular;
-        });
-    });
+    // Of a head on vectors from elsewhere there is no data.
+    return !reading.data.empty() && is_marked(path, cache_places(reading.cache, reading.data));
 }
 
 std::string gone_data_of_run(const std::string& path) {
@@ -134,6 +135,9 @@ std::string gone_data_of_run(const std::string& path) {
 void require_known_path(const ReadOptions& reading, const std::string& path, bool of_run,
                         const std::string& key) {
     if (!of_run || is_known_path(reading, path)) return;
+    // A file that lay beside the data of the run has its mark there, whatever data is read now. Whoever made
+    // the run cannot make a mark, so it does not matter where one lies.
+    if (key != "data" && is_marked(path, cache_places({}, path))) return;
     std::error_code error;
     const bool is_gone = !fs::exists(path, error);
     if (is_gone && is_rows_path(path))

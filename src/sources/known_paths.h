@@ -27,8 +27,7 @@ void mark_known_paths(const std::filesystem::path& cache_folder, const ReadOptio
 // validation file that is none; not of rows from memory, which no path leads to.
 void mark_known_originals(const std::filesystem::path& cache_folder, const ReadOptions& reading);
 
-// Whether it was marked in a cache of the data that `reading` names, or in one beside the path. A mark tells nobody
-// who did not make it how to make another, so it does not matter where it lies.
+// Whether it was marked in a cache of the data that `reading` names.
 bool is_known_path(const ReadOptions& reading, const std::string& path);
 
 // What is said of data that only a run names and that is not there. A path that is not absolute is as it was
@@ -36,7 +35,7 @@ bool is_known_path(const ReadOptions& reading, const std::string& path);
 std::string gone_data_of_run(const std::string& path);
 
 // ConfigError, with what to do, if `key` ("data", "filter" ...) is a path that only a run's recipe names
-// (`of_run`) and that was not marked.
+// (`of_run`) and that was not marked, in such a cache or, but for the data, in one beside the path.
 void require_known_path(const ReadOptions& reading, const std::string& path, bool of_run,
                         const std::string& key);
 

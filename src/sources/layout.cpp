@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -150,8 +150,8 @@ bool is_named_foreign(const fs::path& file) {
     return std::ranges::find(kEndings, file.extension().string()) != std::end(kEndings);
 }
 
-// The one file of the folder that is named as a training file, one that elmo reads if there is one; "" when none
-// is. Where train is no word of its own, the test file tells it: training_log.txt is none.
+// The one file of the folder that is named as a training file, one that elmo reads if there is one; "" when
+// none is. Where train is no word of its own, the test file tells it: training_log.txt is none.
 fs::path training_file(const fs::path& folder) {
     std::vector<fs::path> found, paired;
     for (const auto& entry : fs::directory_iterator(folder)) {

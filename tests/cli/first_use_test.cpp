@@ -176,6 +176,28 @@ TEST_F(FirstUse, AnotherFileOfTheSameNameIsScoredWhole) {
     }
 }
 
+TEST_F(FirstUse, OriginalsMayLieBesideWhatWasMadeOfThem) {
+    folder_.write("set/train.csv", csv_rows(0, 40));
+    folder_.write("set/test.csv", csv_rows(40, 50));
+    for (const char* name : {"original.parquet", "train.parquet", "train.xlsx"}) {
+        folder_.write(std::string("set/") + name, "PAR1 and more");
+        const Outcome shown = run_elmo({"data", "inspect", folder_.text("set"), "--quiet"});
+        expect_success(shown);
+        EXPECT_TRUE(contains(shown.out, "test rows in test.csv")) << shown.out;
+    }
+    fs::remove(folder_.path("set/train.csv"));
+    expect_failure(run_elmo({"data", "inspect", folder_.text("set")}), 1, {"found Parquet"});
+}
+
+TEST_F(FirstUse, TheValidationFileOfARunIsKnownBesideOtherData) {
+    const std::string rows = folder_.write("old/rows.csv", csv_rows(0, 60)),
+                      validation = folder_.write("old/val.csv", csv_rows(60, 80)),
+                      more = folder_.write("new/more.csv", csv_rows(100, 160)), run = folder_.text("first");
+    expect_success(run_elmo({"train", rows, "--validation", validation, "--encoder", "bag", "--width", "16",
+                             "--epochs", "1", "--out", run, "--quiet"}));
+    expect_success(run_elmo({"train", more, "--init", run, "--out", folder_.text("second"), "--quiet"}));
+}
+
 TEST_F(FirstUse, ACopyOfTheTrainingFileIsScoredByTheRunsSplit) {
     const Json own = scores({run(), data()});
     const std::int64_t held_out = own["protocol"]["samples"];
@@ -740,7 +762,7 @@ TEST_F(FirstUse, AComparisonNamesTheRunAndOnlyFlagsThatWereGiven) {
     expect_success(run_elmo({"train", both, "--out", second, "--test-share", "0", "--quiet"}));
     const Outcome outcome = run_elmo({"eval", first, second, train});
     expect_success(outcome);
-    EXPECT_TRUE(contains(outcome.err, " of 20 scored texts trained " + second + ";")) << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, " of 20 scored texts trained " + second + ",")) << outcome.err;
     EXPECT_FALSE(contains(outcome.err, "test-share")) << outcome.err;
     EXPECT_FALSE(contains(outcome.err, "this run")) << outcome.err;
     const Outcome given = run_elmo({"eval", first, second, train, "--test-share", "0.2"});
@@ -750,7 +772,7 @@ TEST_F(FirstUse, AComparisonNamesTheRunAndOnlyFlagsThatWereGiven) {
     const std::string same = folder_.write("what trained this run.csv", csv_rows(380, 450));
     const Outcome named = run_elmo({"eval", first, second, same, "--split", "all"});
     expect_success(named);
-    EXPECT_TRUE(contains(named.err, same + ": 70 of 70 scored texts trained " + second + ";")) << named.err;
+    EXPECT_TRUE(contains(named.err, same + ": 70 of 70 scored texts trained " + second + ",")) << named.err;
     expect_failure(run_elmo({"eval", first, second, train, "--label-thresholds"}), 2,
                    {first + ": label_thresholds: the run has none"});
 }

@@ -628,6 +628,7 @@ TEST_F(PeopleFiles, Workbooks) {
     EXPECT_TRUE(contains(error("a.xlsx"),
                          "a.xlsx: expected text (CSV, TSV, JSON lines, ...), found an Excel workbook; "
                          "convert it: python3 -c \"import pandas; pandas.read_excel("));
+    EXPECT_TRUE(contains(error("a.xlsx", {{"label_column", "*"}}), ".to_csv(")) << "columns stay columns";
     write("old.xls", "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and more");
     EXPECT_TRUE(contains(error("old.xls"), "found an old Excel workbook"));
 }

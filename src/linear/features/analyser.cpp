@@ -125,7 +125,8 @@ void Analyser::for_each_word(std::span<const std::int32_t> tokens, const OnWord&
     std::string word;  // or, where the text is split, all of it
     const auto end_word = [&] {
         if (options_.splits_text)
-            split_bert_words(word, [&](std::string_view part) { is_mark(part) ? on_mark(part) : on_word(part); });
+            split_bert_words(word,
+                             [&](std::string_view part) { is_mark(part) ? on_mark(part) : on_word(part); });
         else if (!word.empty())
             on_word(word);
         word.clear();
@@ -158,7 +159,8 @@ void Analyser::analyse(std::span<const std::int32_t> tokens, std::vector<std::ui
 
 std::int64_t Analyser::count_words(std::span<const std::int32_t> tokens) const {
     std::int64_t words = 0;
-    for_each_word(tokens, [&](std::string_view) { ++words; }, [](std::string_view) {});
+    for_each_word(
+        tokens, [&](std::string_view) { ++words; }, [](std::string_view) {});
     return words;
 }
 

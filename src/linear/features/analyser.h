@@ -18,8 +18,9 @@ struct FeatureOptions {
     bool tokens_only = false;      // bag-of-words data: a token is a feature, its count the value
     std::int64_t letters = 0;      // letters of a character n-gram; 0: none
     bool shorter_letters = false;  // all shorter n-grams too, down to single letters
-    // Words end at blanks and punctuation marks of the text, wherever the vocabulary cuts it: the tokens of WordPiece
-    // end there anyway. Runs of earlier versions go by the blanks that byte-level BPE and Unigram mark.
+    // Words end at blanks and punctuation marks of the text, wherever the vocabulary cuts it: the tokens of
+    // WordPiece end there anyway. Runs of earlier versions go by the blanks that byte-level BPE and Unigram
+    // mark.
     bool splits_text = false;
 };
 
@@ -49,7 +50,8 @@ class Analyser {
         Kind kind = Kind::kNone;
     };
     template <class OnWord, class OnMark>
-    void for_each_word(std::span<const std::int32_t> tokens, const OnWord& on_word, const OnMark& on_mark) const;
+    void for_each_word(std::span<const std::int32_t> tokens, const OnWord& on_word,
+                       const OnMark& on_mark) const;
     void add_word(std::string_view word, std::vector<std::uint64_t>& features, std::uint64_t& previous) const;
 
     FeatureOptions options_;
