@@ -36,10 +36,11 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::commit() {
-    file_.sync();
+    const bool syncs = !is_temporary_folder(target_.parent_path());
+    syncs ? file_.sync() : file_.flush();
     if (::rename(file_.path().c_str(), target_.c_str()) != 0) throw_file_error(target_, "replace");
     file_.close();
-    sync_folder(target_.parent_path());
+    if (syncs) sync_folder(target_.parent_path());
 }
 
 void AtomicFile::commit_as(const std::filesystem::path& target) {

@@ -2,8 +2,9 @@
 //
 // Guarantee: at any moment, even after a kill or a loss of power, the target is either exactly what it was
 // before or exactly what was written. The bytes go to a temporary beside the target. commit() syncs them,
-// renames the temporary over the target and syncs the rename. Without commit() the temporary is removed; the
-// next writer of the same target removes one that a killed process left.
+// renames the temporary over the target and syncs the rename (inside an AtomicFolder, whose commit() syncs
+// all of its files, it only renames). Without commit() the temporary is removed; the next writer of the same
+// target removes one that a killed process left.
 #pragma once
 
 #include <cstddef>

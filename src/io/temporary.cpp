@@ -66,6 +66,14 @@ std::vector<fs::path> list_temporaries(const fs::path& target, const std::string
     return found;
 }
 
+bool is_temporary_folder(const fs::path& folder) {
+    constexpr std::string_view kMark = ".tmp-";
+    const std::string name = folder.filename().string();
+    const std::size_t mark = name.rfind(kMark);
+    return mark != name.npos && mark > 0 && is_temporary(name, name.substr(0, mark + kMark.size())) &&
+           name.front() == '.';
+}
+
 bool is_abandoned(const fs::path& temporary) {
     const int fd = ::open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return false;

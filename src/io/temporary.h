@@ -20,6 +20,10 @@ bool lock_temporary(int descriptor, const std::filesystem::path& temporary);
 std::vector<std::filesystem::path> list_temporaries(const std::filesystem::path& target,
                                                     const std::string& kind);
 
+// Whether a folder is the temporary of one that appears as a whole: who commits that brings its files to the
+// disk.
+bool is_temporary_folder(const std::filesystem::path& folder);
+
 // Whether no living process holds the lock.
 bool is_abandoned(const std::filesystem::path& temporary);
 

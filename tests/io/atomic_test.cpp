@@ -210,6 +210,18 @@ TEST(AtomicFolder, FullDiskKeepsTheOldFolder) {
     EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+// By its name: files in it are not brought to the disk one by one.
+TEST(AtomicFolder, ItsTemporaryIsToldFromOtherFolders) {
+    const TempFolder temp;
+    for (const char* name : {"best", "with.dots.tmp-", ".hidden"}) {
+        const AtomicFolder folder(fs::path(temp / name));
+        EXPECT_TRUE(is_temporary_folder(folder.path())) << folder.path();
+        EXPECT_FALSE(is_temporary_folder(folder.target())) << folder.target();
+    }
+    for (const char* name : {".tmp-1-2", "best.tmp-1-2", ".best.tmp-1", ".best.tmp-1-x", ".best.old-1-2", ""})
+        EXPECT_FALSE(is_temporary_folder(name)) << name;
+}
+
 TEST(AtomicFolder, ReplacesAsOne) {
     TempFolder folder;
     for (const std::string content : {"first", "second"}) {
