@@ -64,8 +64,12 @@ Facts protocol_of(const Evaluation& e) {
                                            e.unlabelled_samples == 1 ? "s" : "")});
     if (e.trained_samples > 0)
         protocol.push_back(
-            {"trained texts", fmt::format("{} of the {} trained the run, or are alike to its tokenizer",
-                                          with_commas(e.trained_samples), with_commas(e.num_samples))});
+            {"trained texts",
+             fmt::format("{} of the {} trained the run, or are alike to its tokenizer{}",
+                         with_commas(e.trained_samples), with_commas(e.num_samples),
+                         e.untold_samples > 0 ? fmt::format(", which knows too little of {} others to tell",
+                                                            with_commas(e.untold_samples))
+                                              : "")});
     if (!e.checkpoint.empty()) protocol.push_back({"checkpoint", e.checkpoint});
     if (!e.labels_matched.empty()) protocol.push_back({"labels matched", e.labels_matched});
     protocol.push_back({"conventions", e.like.empty() ? "elmo's own (docs/evaluation.md)" : "as " + e.like});

@@ -200,6 +200,7 @@ struct ELMO_API Evaluation {
     std::int64_t num_labels = 0;
     std::int64_t unlabelled_samples = 0;  // of the samples, texts without labels, which score 0
     std::int64_t trained_samples = 0;     // of these, texts that trained the run, as far as it knows
+    std::int64_t untold_samples = 0;      // others of whose words the tokenizer knows too few to tell
     std::string labels_matched;           // how, if the labels of data and run differ; else ""
     std::string k;                        // "1,3,5"
     std::string like;                     // whose conventions; "" for ours
@@ -234,6 +235,7 @@ void visit_protocol(const Evaluation& e, Visit&& visit) {
     if (!e.labels_matched.empty()) visit("labels_matched", e.labels_matched);
     if (e.unlabelled_samples > 0) visit("unlabelled_samples", e.unlabelled_samples);
     if (e.trained_samples > 0) visit("trained_samples", e.trained_samples);
+    if (e.untold_samples > 0) visit("untold_samples", e.untold_samples);
     if (e.propensity_source.empty()) {
         visit("propensities", "none: the data set has no training labels");
     } else {

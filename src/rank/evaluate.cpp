@@ -211,6 +211,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
         e.propensity_counts +=
             fmt::format("; of {} that the run does not have, the scored data", counted(unknown, "label"));
     e.trained_samples = scored.trained_rows();
+    e.untold_samples = scored.untold_rows();
     e.split = config.split;
     e.split_reason = reason_of(config, "split");
     name_rows(rows, e);

@@ -71,6 +71,15 @@ bool is_share(std::int64_t rows, const std::vector<ScoredRows>& parts, double sh
     return static_cast<double>(rows) > share * static_cast<double>(count_rows(parts));
 }
 
+// Whether more than a share of the texts that the tokenizer knows trained the run. Nothing where it knows
+// less than a tenth of them.
+std::optional<bool> are_trained(std::int64_t trained, std::int64_t unknown,
+                                const std::vector<ScoredRows>& parts, double share) {
+    const std::int64_t rows = count_rows(parts), known = rows - unknown;
+    if (10 * known < rows) return std::nullopt;
+    return static_cast<double>(trained) > share * static_cast<double>(known);
+}
+
 std::unique_ptr<Tokenizer> tokenizer_of(const Checkpoint& checkpoint) {
     refuse_vectors(checkpoint, "scoring");
     return stored_tokenizer(checkpoint.content());
@@ -188,7 +197,9 @@ bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
     const Dataset opened = open_data(silent(context_), training, *tokenizer_);
     if (opened.train().rows() == 0) return false;
     const auto parts = choose_rows(training, opened);
-    return !is_share(count_trained(texts, parts, *tokenizer_), parts, kManyTrained);
+    return !are_trained(count_trained(texts, parts, *tokenizer_), count_unknown(parts, *tokenizer_), parts,
+                        kManyTrained)
+                .value_or(true);
 }
 
 // A run keeps the path of its data as it was given. From another folder, or later, it may lead to another
@@ -223,21 +234,24 @@ void ScoredRun::choose_parts(const Config& given) {
     if (open && dataset_.test().rows() == 0) score_all(kNothingHeldOut);  // the training half of such a file
     parts_ = choose_rows(config_, dataset_);
     trained_rows_ = count_trained(texts, parts_, *tokenizer_);
+    untold_rows_ = count_unknown(parts_, *tokenizer_);
+    const auto trained = [&](double share) {
+        return are_trained(trained_rows_, untold_rows_, parts_, share).value_or(false);
+    };
     const Config& of_run = checkpoint_.config();
     const bool is_own_test_file = config_.split == "all" && is_test_file_of_run(config_, of_run);
-    if (given.split == "auto" && config_.split == "all" && !is_own_test_file &&
-        is_share(trained_rows_, parts_, kOwnShare)) {
+    if (given.split == "auto" && config_.split == "all" && !is_own_test_file && trained(kOwnShare)) {
         choose_untrained(given, texts);
     }
     // By its name or bytes the run's own data, but what is held out of it trained the run: a training file
     // without the test file that it had beside it.
-    else if (open && is_share(trained_rows_, parts_, kOwnShare) &&
-             dataset_.train().rows() != checkpoint_.state().train_rows) {
+    else if (open && trained(kOwnShare) && dataset_.train().rows() != checkpoint_.state().train_rows) {
         score_all(kNothingHeldOut);
         parts_ = choose_rows(config_, dataset_);
         trained_rows_ = count_trained(texts, parts_, *tokenizer_);
     }
-    if (const std::string line = unknown_line(count_unknown(parts_, *tokenizer_), num_rows()); !line.empty())
+    untold_rows_ = count_unknown(parts_, *tokenizer_);
+    if (const std::string line = unknown_line(untold_rows_, num_rows()); !line.empty())
         context_.warning(fmt::format("{}: {}", scored_data(), line));
     if (are_held_out_otherwise(config_, of_run))
         context_.warning(fmt::format(
@@ -253,7 +267,7 @@ void ScoredRun::choose_parts(const Config& given) {
                                                    checkpoint_.state().train_rows;
     if (all_trained)
         choose_option<std::string>(config_, "split", &Config::split, "test", "test_share is given");
-    if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
+    if (config_.split != "train" && trained(too_many))
         context_.warning(
             fmt::format("{}: {} of {} scored texts trained {}, or are alike to its tokenizer; their scores "
                         "say little about new texts{}",

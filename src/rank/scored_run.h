@@ -62,6 +62,8 @@ class ScoredRun {
     std::string label_name(std::int64_t label) const;
     // Texts among the rows that trained the run, as many as are known: earlier versions kept no trace.
     std::int64_t trained_rows() const { return trained_rows_; }
+    // Others of which that cannot be told: the tokenizer knows little of them.
+    std::int64_t untold_rows() const { return untold_rows_; }
     // How labels were matched; "" if they are the run's.
     const std::string& matched() const { return matched_; }
     // The number in the data of a label of the run; -1 where the data does not have it.
@@ -87,7 +89,7 @@ class ScoredRun {
     Config config_;
     Dataset dataset_;
     std::vector<ScoredRows> parts_;
-    std::int64_t trained_rows_ = 0;
+    std::int64_t trained_rows_ = 0, untold_rows_ = 0;
     std::int64_t unknown_ = 0, missing_ = 0;
     std::vector<std::int64_t> data_numbers_;  // empty where labels are the run's
     std::vector<std::int64_t> unknown_counts_;

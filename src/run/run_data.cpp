@@ -102,9 +102,9 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
 
 void RunData::warn_of_trained_validation(const Context& context, const Split& file) const {
     const std::vector<std::int64_t> rows = all_rows(file.rows());
-    const std::int64_t trained =
-        trained_texts().count(file.tokens, known_rows(file.tokens, rows, *tokenizer_));
-    if (2 * trained > file.rows())
+    const std::vector<std::int64_t> known = known_rows(file.tokens, rows, *tokenizer_);
+    const std::int64_t trained = trained_texts().count(file.tokens, known);
+    if (10 * std::ssize(known) >= file.rows() && 2 * trained > std::ssize(known))
         context.warning(
             fmt::format("{}: {} of {} are training texts too: the score that chooses the checkpoint says "
                         "little about new "
