@@ -148,6 +148,21 @@ TEST_F(FirstUse, PropensitiesOfTheScoredRowsAreNoticed) {
         << counted.err;
 }
 
+// Of data with the columns of one of two runs, both read these.
+TEST_F(FirstUse, TwoRunsReadTheColumnsThatTheDataHas) {
+    std::string table = "account,note,type\n";
+    for (int i = 0; i < 120; ++i) table += fmt::format("{},note {},{}\n", text_of(i), i % 7, kAnimals[i % 4]);
+    const std::string named = folder_.write("table.csv", table), first = folder_.text("first");
+    expect_success(run_elmo({"train", named, "--text-column", "account+note", "--label-column", "type", "--out",
+                             first, "--quiet"}));
+    for (const Words& words : {Words{first, run()}, {run(), first, named}}) {
+        const Json both = scores(words);
+        EXPECT_EQ(both["first"]["protocol"]["samples"], both["second"]["protocol"]["samples"]);
+        EXPECT_GT(both["first"]["P@1"], 90) << both;
+        EXPECT_GT(both["second"]["P@1"], 90) << both;
+    }
+}
+
 // A run keeps the path of its data as it was given: here it leads to the file of another month.
 TEST_F(FirstUse, AnotherFileOfTheSameNameIsScoredWhole) {
     folder_.write("january/data.csv", csv_rows(0, 120));

@@ -1,6 +1,7 @@
 // elmo eval RUN1 RUN2: two runs on the same rows. Replicates of the bootstrap hold the same texts for both,
 // so the interval of a difference does not contain what both have in common.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 
@@ -16,6 +17,8 @@
 #include "ranks/collectives.h"
 #include "run/checkpoint.h"
 #include "sources/known_paths.h"
+#include "sources/layout.h"
+#include "sources/row_source.h"
 
 namespace elmo {
 namespace {
@@ -26,6 +29,30 @@ void refuse_single_outputs(const Config& config) {
         if (get_option(config, key) != get_option(Config(), key))
             throw ConfigError(fmt::format("{}: is about one run, found two to compare; score that run alone",
                                           std::string_view(key)));
+}
+
+// Whether the data has the columns that a run was trained on; else it is read from its own, as far as they can be told.
+bool has_columns_of(const Config& of_run) {
+    try {
+        const Layout layout = find_layout(of_run);
+        if (fmt::format("{}", fmt::join(layout.text_columns, "+")) != of_run.text_column ||
+            layout.label_column != of_run.label_column)
+            return false;
+        const bool json = layout.format == DataFormat::kJsonl;
+        if (!json && layout.format != DataFormat::kCsv && layout.format != DataFormat::kTsv) return true;
+        const auto rows = open_texts(layout, SplitName::kTrain);  // reads the header
+        const auto records = rows->open();
+        const auto first = records->next();
+        if (!json || !first) return true;
+        std::string text;
+        RowLabels labels;
+        ImportCounts counts;
+        rows->parser()->text(*first, text);
+        rows->parser()->labels(*first, labels, counts);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
 }
 
 // Both runs are to read the same rows: those that the run whose own data it is would score. Of other data it
@@ -43,6 +70,11 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
         set_option(config, key, value);
         mark_option(config, key, Origin::kRecipe, reason);
     };
+    // Of data that has the columns of one run only, both read these: guessed ones may be other texts.
+    const Config of_second = resolve_for_run(second, config), first_again = resolve_for_run(first, config);
+    if (const bool one = has_columns_of(first_again); one != has_columns_of(of_second))
+        for (const OptionKey key : {OptionKey("text_column"), OptionKey("label_column")})
+            give(key, get_option(one ? first_again : of_second, key), "the recipe of " + (one ? first : second));
     if (config.split != "auto") return config;
     Config chosen;
     for (const std::string& run : {first, second}) {
