@@ -101,7 +101,8 @@ Verb tune_verb() {
         "whole trainings "
         "compares candidates with the epochs of the defaults only, and tells no gain. What is given on the "
         "command line is not varied. A tenth of the training rows validates unless --validation says "
-        "otherwise; test rows have no part in it. --resume goes on with the options that the search was "
+        "otherwise, with --init those that validated the run; test rows have no part in it. --resume goes on "
+        "with the options that the search was "
         "begun "
         "with. Writes recipe.toml, study.html, study.csv and "
         "study.json to FOLDER.",

@@ -1,6 +1,7 @@
 #include "sources/foreign.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -8,6 +9,7 @@
 #include <fstream>
 
 #include "base/text_util.h"
+#include "config/rows_path.h"
 #include "config/views.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
@@ -97,18 +99,23 @@ std::string conversion_by_elmo(const std::string& data, const ReadOptions* readi
         if (reading->label_column != usual.label_column) add("label_column", reading->label_column, "COLUMN");
     }
     const bool renamed = !options.empty();
-    if (reading != nullptr && !reading->test.empty())
+    // Test rows from memory are gone; of these, which all trained the run, none are test rows.
+    const bool test_is_gone = reading != nullptr && is_rows_path(reading->test);
+    if (test_is_gone)
+        options += ", test_share=0";
+    else if (reading != nullptr && !reading->test.empty())
         add("test", reading->test, "FILE");
     else if (reading != nullptr && reading->test_share != usual.test_share)
         options += fmt::format(", test_share={}", reading->test_share);
     if (reading != nullptr && reading->allow_null_labels) options += ", allow_null_labels=True";
-    const char* const why = classes ? "its classes have names, which the Python package keeps" : "";
-    const char* const written = renamed ? "there the columns are called text and labels" : "";
+    std::vector<std::string_view> notes;
+    if (classes) notes.emplace_back("its classes have names, which the Python package keeps");
+    if (renamed) notes.emplace_back("there the columns are called text and labels");
+    if (test_is_gone) notes.emplace_back("the run's test rows were in memory and are gone: score others");
     return fmt::format(
         "python3 -c \"import elmo; elmo.convert('{0}', out='{1}'{2})\" and name the folder {1}{3}", data,
         free_name("data"), options,
-        classes || renamed ? fmt::format(" ({}{}{})", why, classes && renamed ? "; " : "", written)
-                           : std::string());
+        notes.empty() ? std::string() : fmt::format(" ({})", fmt::join(notes, "; ")));
 }
 
 // Whether the package's command is needed: also for the data of a run that it trained.

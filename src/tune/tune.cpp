@@ -122,7 +122,8 @@ class Search {
   private:
     static Config complete(const Context& context, Config config) {
         const bool open = config.validation == Config().validation && !given(config, "validation");
-        if (open) config.validation = kValidationShare;
+        // With a run to start from, its own: others would have trained it.
+        if (open && config.init.empty()) config.validation = kValidationShare;
         if (config.encoder == kLinearEncoder)
             throw ConfigError(
                 "encoder: tune searches what encoders trained in steps have, found linear; give bag or a "
@@ -307,7 +308,8 @@ void keep_begun(const TuneRequest& request) {
 }
 
 void check_folder(const Config& config) {
-    if (config.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
+    if (config.data.empty() && config.init.empty())
+        throw ConfigError("data: expected a data set (folder or file), found none");
     if (config.out.empty())
         throw ConfigError("out: expected a folder for the search, found none; give --out FOLDER");
     if (fs::exists(config.out) && !fs::is_directory(config.out))

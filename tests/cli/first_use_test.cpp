@@ -153,8 +153,8 @@ TEST_F(FirstUse, TwoRunsReadTheColumnsThatTheDataHas) {
     std::string table = "account,note,type\n";
     for (int i = 0; i < 120; ++i) table += fmt::format("{},note {},{}\n", text_of(i), i % 7, kAnimals[i % 4]);
     const std::string named = folder_.write("table.csv", table), first = folder_.text("first");
-    expect_success(run_elmo({"train", named, "--text-column", "account+note", "--label-column", "type", "--out",
-                             first, "--quiet"}));
+    expect_success(run_elmo({"train", named, "--text-column", "account+note", "--label-column", "type",
+                             "--out", first, "--quiet"}));
     for (const Words& words : {Words{first, run()}, {run(), first, named}}) {
         const Json both = scores(words);
         EXPECT_EQ(both["first"]["protocol"]["samples"], both["second"]["protocol"]["samples"]);

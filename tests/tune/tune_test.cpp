@@ -114,6 +114,24 @@ TEST_F(Tune, TheRecipeHoldsWhatWasSearchedWith) {
     EXPECT_EQ(tuned.validation, Config().validation);
 }
 
+// Data and validation rows are those of the run that the search starts from.
+TEST_F(Tune, WithInitTakesDataAndValidationOfTheRun) {
+    Config first = tiny_config(temp);
+    first.validation = "0.3";
+    train(quiet(), first);
+    TuneRequest from;
+    from.config.init = first.out;
+    from.config.out = temp / "search";
+    from.trials = 1;
+    std::vector<std::string> warnings;
+    Sinks sinks;
+    sinks.message = [&](Severity severity, std::string_view line) {
+        if (severity == Severity::kWarning) warnings.emplace_back(line);
+    };
+    EXPECT_GE(tune(quiet().with_sinks(sinks), from).trials, 1);
+    for (const std::string& line : warnings) EXPECT_EQ(line.find("trained"), line.npos) << line;
+}
+
 // A candidate with twice the epochs has trained twice as long in the first round: its score is no gain.
 TEST_F(Tune, StoppedInItsFirstRoundComparesEqualLengthsAndTellsNoGain) {
     request.config.steps = 0;

@@ -31,7 +31,8 @@ void refuse_single_outputs(const Config& config) {
                                           std::string_view(key)));
 }
 
-// Whether the data has the columns that a run was trained on; else it is read from its own, as far as they can be told.
+// Whether the data has the columns that a run was trained on; else it is read from its own, as far as they
+// can be told.
 bool has_columns_of(const Config& of_run) {
     try {
         const Layout layout = find_layout(of_run);
@@ -74,7 +75,8 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
     const Config of_second = resolve_for_run(second, config), first_again = resolve_for_run(first, config);
     if (const bool one = has_columns_of(first_again); one != has_columns_of(of_second))
         for (const OptionKey key : {OptionKey("text_column"), OptionKey("label_column")})
-            give(key, get_option(one ? first_again : of_second, key), "the recipe of " + (one ? first : second));
+            give(key, get_option(one ? first_again : of_second, key),
+                 "the recipe of " + (one ? first : second));
     if (config.split != "auto") return config;
     Config chosen;
     for (const std::string& run : {first, second}) {
