@@ -121,6 +121,7 @@ TEST_F(Tune, WithInitTakesDataAndValidationOfTheRun) {
     train(quiet(), first);
     TuneRequest from;
     from.config.init = first.out;
+    from.config.cache = first.cache;
     from.config.out = temp / "search";
     from.trials = 1;
     std::vector<std::string> warnings;
