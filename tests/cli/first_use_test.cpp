@@ -1178,8 +1178,14 @@ TEST_F(FirstUse, TheSecondRunReadsTheDataBeforeTheFirstIsScored) {
         expect_success(run_elmo({"train", data, "--text-column", column, "--out", out, "--quiet"}));
         return out;
     };
-    const Outcome outcome = run_elmo({"eval", trained("alpha"), trained("omega"), folder_.text("alpha.csv")});
-    expect_failure(outcome, 1, {"expected a header with the columns 'omega' and 'labels'"});
+    // The columns of both, but further down only that of the first.
+    const std::string data =
+        folder_.write("both.jsonl", R"({"alpha": "a cat here", "omega": "a cat here", "labels": ["cat"]})"
+                                    "\n"
+                                    R"({"alpha": "a dog", "labels": ["dog"]})"
+                                    "\n");
+    const Outcome outcome = run_elmo({"eval", trained("alpha"), trained("omega"), data});
+    expect_failure(outcome, 1, {"both.jsonl:2: expected the key 'omega'"});
     EXPECT_FALSE(contains(outcome.err, "scoring")) << outcome.err;
 }
 
