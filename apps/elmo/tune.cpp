@@ -84,9 +84,11 @@ Verb tune_verb() {
         "tune",
         'u',
         "Search for better numbers than the defaults, on validation rows",
-        "DATA --out FOLDER [--budget 30m] [options]",
+        "[DATA] --out FOLDER [--budget 30m] [options]",
         {{"DATA",
-          "Folder or file of the data set (also --data; with --resume the search's own when left out)"}},
+          "Folder or file of the data set (also --data; when left out, with --resume the search's own, with "
+          "--init "
+          "the run's)"}},
         0,
         1,
         false,
@@ -101,11 +103,9 @@ Verb tune_verb() {
         "whole trainings "
         "compares candidates with the epochs of the defaults only, and tells no gain. What is given on the "
         "command line is not varied. A tenth of the training rows validates unless --validation says "
-        "otherwise, with --init those that validated the run; test rows have no part in it. --resume goes on "
-        "with the options that the search was "
-        "begun "
-        "with. Writes recipe.toml, study.html, study.csv and "
-        "study.json to FOLDER.",
+        "otherwise; of the data of the run that --init names, the rows that validated it. Test rows have no "
+        "part in it. --resume goes on with the options that the search was begun with. Writes recipe.toml, "
+        "study.html, study.csv and study.json to FOLDER.",
         run_tune,
         "t",
         nullptr,

@@ -52,8 +52,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     has_rows, init = data is not None or texts is not None, options.get("init")
     if init and (has_rows or is_rows(opened(validation))):
         set_columns_of_run(config, init, data, options)
-    if init and has_rows and (test_of_init := _core.resolve_for_run(folder_of(init), _core.Config()).get("test")):
-        config.set("test", test_of_init)  # as its recipe does
+    if init and has_rows:
+        set_test_of_init(config, init)
     if has_rows or not (options.get("resume") or init):
         kept = set_data(config, data, texts, labels, test, validation, label_names, options.get("test_share"))
         if options.get("resume") and out is not None:
@@ -65,10 +65,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
         if out is not None:
             kept = set_own_data(config, path_of(out, "out", "a folder for the run"), "give them again as texts=… and labels=…",
                                 "give data too, and the same ones again as validation=(texts, labels)")
-    else:  # the run that it starts from knows its data, as a continued run does
-        kept = set_nothing_but_validation(config, labels, test, validation, label_names)
-        kept += unless_linear(init, lambda: set_own_data(config, init, "give rows as data, or as texts and labels",
-                                                         "give them again, or others, as validation=(texts, labels), or a share"))
+    else:
+        kept = set_data_of_init(config, init, labels, test, validation, label_names)
     temporary = None
     if out is None:
         if options.get("resume"):
@@ -86,19 +84,41 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     return run
 
 
+def set_test_of_init(config: _core.Config, init: Any) -> None:
+    """As the recipe of the run that a training starts from does."""
+    if test_of_init := _core.resolve_for_run(folder_of(init), _core.Config()).get("test"):
+        config.set("test", test_of_init)
+
+
+def set_data_of_init(config: _core.Config, init: Any, labels: Any, test: Any, validation: Any, label_names: Any) -> list[Any]:
+    """The run that a training starts from knows its data, as a continued run does."""
+    kept = set_nothing_but_validation(config, labels, test, validation, label_names)
+    return kept + unless_linear(init, lambda: set_own_data(config, init, "give rows as data, or as texts and labels",
+                                                           "give them again, or others, as validation=(texts, labels), or a share"))
+
+
 @document("t", without=("data", "out", "validation"))
 def tune(data: Any = None, *, texts: Any = None, labels: Any = None, validation: Any = None, label_names: Any = None,
          out: str | os.PathLike[str], trials: int = 16, seconds: float = 0, recipe: Any = None,
          progress: bool | None = None, **options: Unpack[TrainOptions]) -> Result:
     """Looks for better numbers than the defaults, on validation rows only, and writes them to out/recipe.toml.
 
-    data, texts, labels, validation : as of train. What is given as an option stays, the rest may be varied.
+    data, texts, labels, validation : as of train; with init those of that run when left out. What is given as an option
+        stays, the rest may be varied.
     trials : candidates of the first round, the defaults among them
     seconds : after which no more is trained; 0: no limit. resume=True goes on.
     """
     config = make_config("t", options, recipe)
     trials, seconds = whole_number(trials, "trials"), number(seconds, "seconds")
-    kept = set_data(config, data, texts, labels, None, validation, label_names, options.get("test_share"))
+    has_rows, init = data is not None or texts is not None, options.get("init")
+    if init and (has_rows or is_rows(opened(validation))):
+        set_columns_of_run(config, init, data, options)
+    if init and has_rows:
+        set_test_of_init(config, init)
+    if init and not has_rows:
+        kept = set_data_of_init(config, init, labels, None, validation, label_names)
+    else:
+        kept = set_data(config, data, texts, labels, None, validation, label_names, options.get("test_share"))
     config.set("out", path_of(out, "out", "a folder for the search"))
     listener = Listener(progress)
     try:

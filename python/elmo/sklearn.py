@@ -16,7 +16,8 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.validation import check_is_fitted
 except ModuleNotFoundError as error:
-    raise ImportError("ElmoClassifier is an estimator of scikit-learn, which is not installed: pip install scikit-learn",
+    missing = "SciPy" if (error.name or "").startswith("scipy") else "scikit-learn"
+    raise ImportError(f"ElmoClassifier is an estimator of scikit-learn; {missing} is not installed: pip install scikit-learn",
                       name=error.name) from None
 
 from elmo import _core, metrics

@@ -369,6 +369,10 @@ def test_tune(tmp_path):
     assert reasons["encoder"] == "bag" and reasons["width"] == str(SMALL["width"]) and reasons["format"] == "auto"
     run = elmo.train(texts=texts, labels=labels, recipe=found.recipe, epochs=1)
     assert run.result.steps > 0
+    # From a run, on its own rows and on others.
+    first = elmo.train(texts=texts, labels=labels, validation=0.3, **SMALL | dict(epochs=1))
+    for name, data in (("own", {}), ("other", {"texts": [t + " and more" for t in texts], "labels": labels})):
+        assert elmo.tune(**data, init=first, out=tmp_path / name, trials=1, epochs=1).trials > 0
 
 
 def test_plan(texts):

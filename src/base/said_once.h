@@ -1,4 +1,4 @@
-// For calls that train on one data set many times: what is said about it is said once.
+// For calls that open one data set many times: what is said about it is said once.
 #pragma once
 
 #include <filesystem>
@@ -26,6 +26,13 @@ inline Context with_said_once(const Context& context, std::string subject) {
         if (about_data && !said->emplace(text).second) return;
         if (message) message(severity, text);
     };
+    return context.with_sinks(std::move(sinks));
+}
+
+// The same without messages: what there is to say was said, or will be.
+inline Context without_messages(const Context& context) {
+    Sinks sinks = context.sinks();
+    sinks.message = nullptr;
     return context.with_sinks(std::move(sinks));
 }
 

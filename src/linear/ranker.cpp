@@ -9,6 +9,7 @@ namespace elmo {
 namespace {
 
 // Texts that one thread takes at once: many share what a node's table costs, but every thread wants some.
+// Answers do not depend on it: a text has its own.
 constexpr std::int64_t kMostAtOnce = 2048, kLeastAtOnce = 128;
 constexpr std::int64_t kBeam = 10;
 

@@ -28,13 +28,6 @@ bool have_equal_bytes(const fs::path& a, const fs::path& b) {
     return fs::file_size(a, error) == fs::file_size(b, error) && !error && hash_file(a) == hash_file(b);
 }
 
-// Whether the data is what the run names, or a copy for the time of a call of what it names.
-bool is_named_by_run(const Config& config, const Config& of_run) {
-    std::error_code error;
-    const std::string named = original_value(config, "data");
-    return named == of_run.data || fs::equivalent(named, of_run.data, error);
-}
-
 bool is_own_data(const Layout& layout, const Config& config, const Config& of_run) {
     std::error_code error;
     if (is_named_by_run(config, of_run)) return true;
@@ -67,6 +60,12 @@ bool is_copy_without_test_rows(const Config& config, const Config& of_run) {
 }
 
 }  // namespace
+
+bool is_named_by_run(const Config& config, const Config& of_run) {
+    std::error_code error;
+    const std::string named = original_value(config, "data");
+    return named == of_run.data || fs::equivalent(named, of_run.data, error);
+}
 
 Layout files_with_nothing_held_out(Config config) {
     config.test_share = 0;

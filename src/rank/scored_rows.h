@@ -11,6 +11,9 @@
 
 namespace elmo {
 
+// Whether the data is what the run names, or a copy for the time of a call of what it names.
+bool is_named_by_run(const Config& config, const Config& of_run);
+
 // The files of training and test rows: where there is no test file, all rows are for training.
 Layout files_with_nothing_held_out(Config config);
 

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/said_once.h"
 #include "base/text_util.h"
 #include "config/resolve.h"
 #include "data/tokenizer_files.h"
@@ -67,10 +68,6 @@ std::int64_t count_unknown(const std::vector<ScoredRows>& parts, const Tokenizer
     return rows;
 }
 
-bool is_share(std::int64_t rows, const std::vector<ScoredRows>& parts, double share) {
-    return static_cast<double>(rows) > share * static_cast<double>(count_rows(parts));
-}
-
 // Whether more than a share of the texts that the tokenizer knows trained the run. Nothing where it knows
 // less than a tenth of them.
 std::optional<bool> are_trained(std::int64_t trained, std::int64_t unknown,
@@ -95,12 +92,6 @@ Dataset open_scored(const Context& context, const Checkpoint& checkpoint, const 
     return open_data(context, config, tokenizer);
 }
 
-// To open data again: what is said about it was said.
-Context silent(const Context& context) {
-    Sinks sinks = context.sinks();
-    sinks.message = nullptr;
-    return context.with_sinks(std::move(sinks));
-}
 Context warnings_only(const Context& context) {
     Sinks sinks = context.sinks();
     sinks.message = [message = sinks.message](Severity severity, std::string_view text) {
@@ -145,19 +136,24 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
         if (!config_.save_predictions.empty())
             context_.warning(fmt::format("{} holds the answers of {} of {} rows", config_.save_predictions,
                                          with_commas(rows), with_commas(num_rows())));
-        context_.info(fmt::format("{}: {} of {} texts trained {}: {} are scored (--split all scores all)",
-                                  config_.data, with_commas(trained_rows_), with_commas(num_rows()), called_,
-                                  fmt::format(fmt::runtime(which), with_commas(rows))));
+        context_.info(fmt::format(
+            "{}: {} of {} texts trained {}{}: {} are scored (--split all scores all)", config_.data,
+            with_commas(trained_rows_), with_commas(num_rows()), called_,
+            untold_rows_ > 0
+                ? fmt::format(", and its tokenizer knows too little of {} to tell", with_commas(untold_rows_))
+                : "",
+            fmt::format(fmt::runtime(which), with_commas(rows))));
         untrained_ = true;
     };
     try {
         Config own = with_usual_numbers(with_length(
             with_scored_split(with_run_reading(given, of_run), of_run, true), config_.max_length));
-        Dataset held_out = open_data(silent(context_), own, *tokenizer_);
+        Dataset held_out = open_data(without_messages(context_), own, *tokenizer_);
         const auto parts = choose_rows(own, held_out);
         const bool same = held_out.train().rows() == checkpoint_.state().train_rows;
         const std::int64_t trained = count_trained(texts, parts, *tokenizer_);
-        if ((same || !texts.is_whole()) && !is_share(trained, parts, kOwnShare)) {
+        if ((same || !texts.is_whole()) &&
+            !are_trained(trained, count_unknown(parts, *tokenizer_), parts, kOwnShare).value_or(false)) {
             say(same ? "the {} that it held out" : "{} of the others", count_rows(parts));
             config_ = std::move(own);
             dataset_ = std::move(held_out);
@@ -181,12 +177,16 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     say("the other {}", std::ssize(rows));
     // Of the whole data, where no label is left out because only these rows have it.
     parts_ = {{&dataset_.train(), SplitName::kTrain, std::move(rows)}};
-    choose_option<std::string>(config_, "split", &Config::split, "test",
-                               "most of the data's rows trained the run: those whose texts did not");
+    choose_option<std::string>(
+        config_, "split", &Config::split, "test",
+        untold_rows_ > 0
+            ? "most of the data's rows that its tokenizer knows trained the run: those whose texts did not"
+            : "most of the data's rows trained the run: those whose texts did not");
     trained_rows_ = count_trained(texts, parts_, *tokenizer_);
 }
 
-// Whether what bears the name of the run's data has other rows than those that trained it.
+// Whether what bears the name of the run's data has other rows than those that trained it: few of these, in
+// data that did not just grow.
 bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
     if (texts.empty() || config_.text_column != checkpoint_.config().text_column) return false;
     const bool alike = names_hash(dataset_) == checkpoint_.state().names_hash &&
@@ -194,25 +194,26 @@ bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
     if (alike) return false;  // told without reading a text
     Config training = config_;
     training.split = "train";
-    const Dataset opened = open_data(silent(context_), training, *tokenizer_);
+    const Dataset opened = open_data(without_messages(context_), training, *tokenizer_);
     if (opened.train().rows() == 0) return false;
     const auto parts = choose_rows(training, opened);
-    return !are_trained(count_trained(texts, parts, *tokenizer_), count_unknown(parts, *tokenizer_), parts,
-                        kManyTrained)
-                .value_or(true);
+    const std::int64_t trained = count_trained(texts, parts, *tokenizer_);
+    return 2 * trained < checkpoint_.state().train_rows &&
+           !are_trained(trained, count_unknown(parts, *tokenizer_), parts, kManyTrained).value_or(true);
 }
 
 // A run keeps the path of its data as it was given. From another folder, or later, it may lead to another
 // file.
-void ScoredRun::leave_other_data(const TrainedTexts& texts) {
-    const bool nobody_named_it = ReadOptions(config_).data_of_run;
-    if ((!nobody_named_it && reason_of(config_, "split") != kOwnData) || !is_other_data(texts)) return;
+void ScoredRun::leave_other_data(const Config& given, const TrainedTexts& texts) {
+    const bool nobody_named_it = ReadOptions(config_).data_of_run,
+               as_own = given.split == "auto" && reason_of(config_, "split") == kOwnData;
+    if ((!nobody_named_it && !as_own) || !is_other_data(texts)) return;
     if (nobody_named_it)
         throw DataError(fmt::format(
             "{}: expected the data that trained {}, found other rows; the run keeps this path as it "
             "was given: name the data, as it is called from here",
             config_.data, called_));
-    const bool has_test_file = !find_layout(config_).splits_by_hash();
+    const bool has_test_file = !files_with_nothing_held_out(config_).test.labels.empty();
     if (has_test_file || ReadOptions(config_).test_share_given)
         choose_option<std::string>(config_, "split", &Config::split, "test",
                                    has_test_file ? kOwnTestRows : "test_share is given");
@@ -227,7 +228,7 @@ void ScoredRun::score_all(const char* reason) {
 
 void ScoredRun::choose_parts(const Config& given) {
     const TrainedTexts texts = TrainedTexts::load(checkpoint_.content());
-    leave_other_data(texts);
+    leave_other_data(given, texts);
     // Rows of its own file that the run may or may not have held out.
     const bool open = given.split == "auto" && config_.split == "test" && !elmo::given(given, "test_share") &&
                       find_layout(config_).splits_by_hash();

@@ -109,7 +109,7 @@ class ScoredRun {
     void choose_parts(const Config& given);
     void choose_untrained(const Config& given, const TrainedTexts& texts);
     bool is_other_data(const TrainedTexts& texts) const;
-    void leave_other_data(const TrainedTexts& texts);
+    void leave_other_data(const Config& given, const TrainedTexts& texts);
     void score_all(const char* reason);
 };
 

@@ -131,6 +131,14 @@ Config with_encoder_numbers(Config config) {
     return config;
 }
 
+double usual_eval_every(const Config& config, std::int64_t rows) {
+    if (config.patience != std::int64_t{0}) return kUsualEvalEvery;
+    const double epochs = config.steps > 0 ? static_cast<double>(config.steps * config.batch_size) /
+                                                 static_cast<double>(std::max<std::int64_t>(1, rows))
+                                           : double(config.epochs);
+    return std::max(kUsualEvalEvery, std::round(epochs / kValidations));
+}
+
 Config with_data_numbers(Config config, EncoderStart start, const DataFacts& facts) {
     if (config.steps > 0 && config.epochs.is_auto())
         choose_option(config, "epochs", &Config::epochs, Auto<double>(wanted_epochs(start, facts.rows)),
@@ -145,14 +153,11 @@ Config with_data_numbers(Config config, EncoderStart start, const DataFacts& fac
     const bool constant = config.schedule == "constant";
     choose(config, "patience", &Config::patience, constant ? kPatience : 0,
            constant ? "the rates do not fall by themselves" : "scores rise most while the rates fall");
-    const double epochs = config.steps > 0 ? static_cast<double>(config.steps * config.batch_size) /
-                                                 static_cast<double>(std::max<std::int64_t>(1, facts.rows))
-                                           : double(config.epochs);
-    const bool rare = config.patience == std::int64_t{0} && epochs > kValidations;
-    choose(config, "eval_every", &Config::eval_every,
-           rare ? std::ceil(epochs / kValidations) : kUsualEvalEvery,
-           rare ? fmt::format("{:.0f} validations tell which checkpoint is the best", kValidations)
-                : "every epoch");
+    const double eval_every = usual_eval_every(config, facts.rows);
+    choose(config, "eval_every", &Config::eval_every, eval_every,
+           eval_every > kUsualEvalEvery
+               ? fmt::format("about {:.0f} validations tell which checkpoint is the best", kValidations)
+               : "every epoch");
     config = with_shards(std::move(config), facts);
     if (config.augment == "auto") {
         const Decision decision = choose_augment(facts.label_texts);

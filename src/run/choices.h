@@ -28,6 +28,9 @@ Config with_encoder_numbers(Config config);
 // `auto` stays.
 Config with_data_numbers(Config config, EncoderStart start, const DataFacts& facts);
 
+// Epochs between validations of a training on so many rows, whose length and patience are known.
+double usual_eval_every(const Config& config, std::int64_t rows);
+
 // Whether positives of some labels count more than those of others (--objective, --label-weights).
 inline bool weighs_positives(const Config& config) {
     return config.objective != "plain" || !config.label_weights.empty();

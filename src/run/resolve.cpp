@@ -53,7 +53,7 @@ Config with_detected_reading(Config config) {
 
 // What a run that starts from another one cannot choose, and what is its own.
 constexpr OptionKey kOfInit[] = {"encoder", "tokenizer", "tokenizer_kind", "vocab_size", "width"};
-constexpr OptionKey kNotOfInit[] = {"init", "device", "cpu_products", "shape"};
+constexpr OptionKey kNotOfInit[] = {"init", "device", "cpu_products", "shape", "eval_every"};
 
 }  // namespace
 

@@ -228,7 +228,15 @@ DataFormat format_of_folder(const ReadOptions& reading, const fs::path& folder) 
                                       name_of(found[0]->format), name_of(found[1]->format)));
     if (found.size() == 1) return found[0]->format;
     const fs::path train = training_file(folder);
-    if (train.empty() || is_named_foreign(train)) refuse_foreign(reading, folder);
+    if (!train.empty() && !is_named_foreign(train)) {
+        try {
+            return detect_format(train);
+        } catch (const Error&) {  // a script, say, beside what Python reads
+            refuse_foreign(reading, folder);
+            throw;
+        }
+    }
+    refuse_foreign(reading, folder);
     if (!train.empty()) return detect_format(train);
     refuse_other_files(folder);
     refuse_folder_of_texts(folder);

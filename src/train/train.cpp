@@ -26,11 +26,13 @@ constexpr double kLoweredBy = 5;
 
 // Trains; after a collapse, again from the last checkpoint with a lower learning rate, as on_collapse says.
 TrainResult run_lowering(const Context& context, RunFolder& folder, Config config) {
-    std::int64_t taken_up = -1;  // the step of the last return
+    std::int64_t taken_up = -1;    // the step of the last return
+    std::optional<RunState> best;  // of what a collapse ended: it may have gone further than what is taken up
     for (int lowered = 0;; ++lowered) {
         try {
             Trainer trainer(context, folder, config);
             config = trainer.config();
+            if (best) trainer.keep_best(*best);
             return trainer.run();
         } catch (const Collapse& collapse) {
             const bool frozen = config.freeze_encoder;
@@ -44,6 +46,9 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
             folder.take_up();
             if (folder.checkpoint() != nullptr && folder.checkpoint()->state().step == taken_up)
                 folder.start_over();  // a checkpoint that collapsed twice is not a good start
+            best.reset();
+            if (folder.checkpoint() != nullptr && std::filesystem::exists(folder.best()))
+                best = Checkpoint(folder.path(), "best", Checkpoint::Check::kAllButHead).state();
             taken_up = folder.checkpoint() == nullptr ? -1 : folder.checkpoint()->state().step;
             const std::string from =
                 folder.checkpoint() == nullptr

@@ -136,6 +136,13 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     engine_.encoder().load_state(checkpoint.content().map("optimizer.safetensors"));
 }
 
+void Trainer::keep_best(const RunState& found) {
+    if (found.best_step <= state_.best_step) return;
+    state_.best_score = found.best_score;
+    state_.best_step = found.best_step;
+    state_.top_score = found.top_score;
+}
+
 double Trainer::step_on(const Batch& batch, bool want_loss) {
     StepInput in;
     in.texts = {batch.tokens, batch.offsets};
@@ -327,7 +334,8 @@ double Trainer::near_best() const {
     return score_noise(state_.top_score, data_.validation().num_rows());
 }
 
-// Validates, keeps the best, then saves the last: a crash between the two only repeats the validation.
+// Validates, keeps the best, then saves the last: a crash between the two, or before the last is saved again,
+// only repeats what follows it.
 void Trainer::validate_and_save(bool saves_last) {
     if (data_.has_validation()) {
         const double score = validate();

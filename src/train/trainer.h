@@ -41,6 +41,8 @@ class Trainer {
     // nothing yet.
     Trainer(const Context& context, RunFolder& folder, const Config& config);
     TrainResult run();
+    // Before run(): a checkpoint of best/ of the same run, which went further than what was restored.
+    void keep_best(const RunState& found);
     std::int64_t total_steps() const { return state_.total_steps; }
     const Config& config() const { return config_; }  // with every number chosen
     // Before run(): the probe must outlive it.

@@ -19,7 +19,9 @@
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/folder_lock.h"
+#include "rank/scored_rows.h"
 #include "run/checkpoint.h"
+#include "run/choices.h"
 #include "run/resolve.h"
 #include "run/run_data.h"
 #include "study/study_files.h"
@@ -61,7 +63,13 @@ class Search {
           out_(request.config.out),
           data_(context_, complete(context_, request.config), nullptr),
           candidates_(make_candidates(request.config, data_.config(), data_.dataset().has_label_names(),
-                                      *request.trials)) {}
+                                      *request.trials)) {
+        if (!data_.has_validation())
+            throw ConfigError(
+                fmt::format("validation: expected rows to compare candidates on, found none in {}; give a "
+                            "larger share, or rows as --validation FILE",
+                            defaults().validation));
+    }
 
     // Trains what is left of the search; false where it had to stop.
     bool run() {
@@ -120,10 +128,15 @@ class Search {
     }
 
   private:
+    // Of the data of a run to start from: others of its rows would have trained it.
+    static bool has_validation_of_init(const Config& config) {
+        if (config.init.empty()) return false;
+        const Config of_run = Checkpoint(config.init, "best", Checkpoint::Check::kAllButHead).config();
+        return of_run.validation != "0" && (config.data.empty() || is_named_by_run(config, of_run));
+    }
     static Config complete(const Context& context, Config config) {
         const bool open = config.validation == Config().validation && !given(config, "validation");
-        // With a run to start from, its own: others would have trained it.
-        if (open && config.init.empty()) config.validation = kValidationShare;
+        if (open && !has_validation_of_init(config)) config.validation = kValidationShare;
         if (config.encoder == kLinearEncoder)
             throw ConfigError(
                 "encoder: tune searches what encoders trained in steps have, found linear; give bag or a "
@@ -158,6 +171,8 @@ class Search {
                 1, static_cast<std::int64_t>(kRounds[round] * static_cast<double>(config.steps)));
         else
             config.epochs = kRounds[round] * config.epochs;
+        if (!given(config, "eval_every"))
+            config.eval_every = usual_eval_every(config, data_.dataset().train().rows());
         return config;
     }
 

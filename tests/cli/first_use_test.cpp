@@ -161,12 +161,42 @@ TEST_F(FirstUse, TwoRunsReadTheColumnsThatTheDataHas) {
         EXPECT_GT(both["first"]["P@1"], 90) << both;
         EXPECT_GT(both["second"]["P@1"], 90) << both;
     }
+    const Outcome said = run_elmo({"eval", run(), first, named});
+    EXPECT_TRUE(contains(
+        said.err, "table.csv: has no --text-column 'text', so " + run() + " reads 'account+note', too"))
+        << said.err;
+}
+
+// The columns of a run are there where one of the first rows has them, whatever became of its validation
+// file.
+TEST_F(FirstUse, TwoRunsReadTheirOwnColumnsWhereTheDataHasBoth) {
+    const auto json_rows = [](int first, int last) {
+        std::string rows;
+        for (int i = first; i < last; ++i)
+            rows +=
+                fmt::format("{{\"alpha\": \"{0}\"{2}, \"labels\": [\"{1}\"]}}\n", text_of(i), kAnimals[i % 4],
+                            i == 0 ? "" : fmt::format(", \"beta\": \"{}\"", text_of(i + 4)));
+        return rows;
+    };
+    const std::string data = folder_.write("both.jsonl", json_rows(0, 100)),
+                      validation = folder_.write("validation.jsonl", json_rows(100, 120));
+    const auto trained = [&](const char* column) {
+        const std::string rows = folder_.write(std::string(column) + ".jsonl", json_rows(1, 100)),
+                          out = folder_.text(std::string("run_") + column);
+        expect_success(run_elmo(
+            {"train", rows, "--text-column", column, "--validation", validation, "--out", out, "--quiet"}));
+        return out;
+    };
+    const std::string alpha = trained("alpha"), beta = trained("beta");
+    fs::remove(validation);
+    expect_failure(run_elmo({"eval", alpha, beta, data, "--split", "all"}), 1,
+                   {"both.jsonl:1: expected the key 'beta'"});
 }
 
 // A run keeps the path of its data as it was given: here it leads to the file of another month.
 TEST_F(FirstUse, AnotherFileOfTheSameNameIsScoredWhole) {
     folder_.write("january/data.csv", csv_rows(0, 120));
-    folder_.write("february/data.csv", csv_rows(1000, 1120));
+    folder_.write("february/data.csv", csv_rows(1000, 1121));
     const auto in = [&](const std::string& month, const std::string& words) {
         return run_shell("cd \"$0/" + month + "\" && \"$ELMO\" " + words, folder_.path());
     };
@@ -180,15 +210,62 @@ TEST_F(FirstUse, AnotherFileOfTheSameNameIsScoredWhole) {
     for (const char* words :
          {"eval ../january/run data.csv", "eval ../january/run ../january/run data.csv"}) {
         const Json of_other = protocol("february", words), own = protocol("january", words);
-        EXPECT_EQ(of_other["samples"], 120) << words;
+        EXPECT_EQ(of_other["samples"], 121) << words;
         EXPECT_TRUE(contains(of_other["split_reason"], "not the run's own")) << of_other;
         EXPECT_LT(own["samples"], 60) << words;
     }
+    // A run that held nothing out.
+    expect_success(in("january", "train data.csv --out all --test-share 0"));
+    EXPECT_EQ(protocol("february", "eval ../january/all data.csv")["samples"], 121);
     for (const char* verb : {"eval", "calibrate"}) {  // nobody named it
         const Outcome outcome = in("february", verb + std::string(" ../january/run"));
         EXPECT_EQ(outcome.status, 1) << outcome.out;
         EXPECT_TRUE(contains(outcome.err, "expected the data that trained this run")) << outcome.err;
     }
+}
+
+TEST_F(FirstUse, DataThatGrewManyTimesIsStillTheRunsOwn) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 60)), run = folder_.text("run");
+    expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));
+    folder_.write("rows.csv", csv_rows(0, 3000));
+    expect_success(run_elmo({"eval", run}));
+}
+
+// Rows whose own data is that of one run are scored as that run would.
+TEST_F(FirstUse, TwoRunsOnTheDataOfOneOfThem) {
+    const std::string other = folder_.write("other.csv", csv_rows(1000, 1120)),
+                      second = folder_.text("second");
+    expect_success(run_elmo({"train", other, "--out", second, "--quiet"}));
+    const int samples = scores({run(), data()})["protocol"]["samples"];
+    EXPECT_LT(samples, 60);
+    for (const Words& words : {Words{run(), second}, {run(), second, data()}, {second, run(), data()}}) {
+        const Json both = scores(words);
+        EXPECT_EQ(both["first"]["protocol"]["samples"], samples);
+        EXPECT_EQ(both["second"]["protocol"]["samples"], samples);
+    }
+}
+
+TEST_F(FirstUse, TextsThatATokenizerDoesNotKnowAreNotSaidToBeUntrained) {
+    std::string rows = csv_rows(0, 50);
+    for (int i = 0; i < 120; ++i) rows += fmt::format("\u72ac\u732b {},dog\n", "\u9ce5\u99ac");
+    const std::string mixed = folder_.write("mixed.csv", rows);
+    const Outcome outcome = run_elmo({"eval", run(), mixed});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, "and its tokenizer knows too little of 120 to tell: the other "))
+        << outcome.err;
+    EXPECT_TRUE(contains(outcome.out, "most of the data's rows that its tokenizer knows trained the run"))
+        << outcome.out;
+}
+
+// How often a training validates follows from its own epochs, not from those of the run it starts from.
+TEST_F(FirstUse, AShortTrainingFromALongOneValidatesAfterEachEpoch) {
+    const std::string rows = folder_.write("rows.csv", csv_rows(0, 60)), first = folder_.text("first");
+    const Words train = {"train", rows, "--encoder", "bag", "--width", "16", "--quiet"};
+    expect_success(run_elmo(train + Words{"--epochs", "100", "--out", first}));
+    const Outcome outcome = run_elmo({"train", folder_.write("more.csv", csv_rows(100, 160)), "--init", first,
+                                      "--epochs", "3", "--out", folder_.text("second")});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, "eval_every auto: 1, every epoch")) << outcome.err;
 }
 
 TEST_F(FirstUse, OriginalsMayLieBesideWhatWasMadeOfThem) {
@@ -202,6 +279,11 @@ TEST_F(FirstUse, OriginalsMayLieBesideWhatWasMadeOfThem) {
     }
     fs::remove(folder_.path("set/train.csv"));
     expect_failure(run_elmo({"data", "inspect", folder_.text("set")}), 1, {"found Parquet"});
+    for (const char* name : {"train.py", "train.log"}) {
+        folder_.write(std::string("set/") + name, "a script of some kind");
+        expect_failure(run_elmo({"data", "inspect", folder_.text("set")}), 1, {"found Parquet"});
+        fs::remove(folder_.path(std::string("set/") + name));
+    }
 }
 
 TEST_F(FirstUse, TheValidationFileOfARunIsKnownBesideOtherData) {

@@ -60,6 +60,24 @@ TEST(Analyser, OfSplitTextsFeaturesAreThoseOfWordPiece) {
     EXPECT_EQ(Analyser(*bytes, {.splits_text = true}).count_words(ids), 5);
 }
 
+// A text that is cut at its longest length may end within a character.
+TEST(Analyser, OfSplitTextsACutCharacterIsTheReplacementCharacter) {
+    const auto bytes = learn({"a quick fox"}, {.kind = TokenizerKind::kByteBpe, .vocab_size = 300});
+    const Analyser analyser(*bytes, {.letters = 4, .splits_text = true});
+    const auto features = [&](const std::string& text, std::size_t cut) {
+        std::vector<std::int32_t> ids;
+        bytes->encode(text, 0, ids);
+        const std::int32_t end = ids.back();
+        ids.resize(ids.size() - 1 - cut);
+        ids.push_back(end);
+        std::vector<std::uint64_t> found;
+        analyser.analyse(ids, found);
+        return found;
+    };
+    for (const std::size_t cut : {1, 2, 3})  // of the four bytes
+        EXPECT_EQ(features("a fox \xF0\x9F\xA6\x8A", cut), features("a fox \xEF\xBF\xBD", 0)) << cut;
+}
+
 TEST(Analyser, CountsWordsPairsMarksAndLetters) {
     const auto tokenizer = learnt(1000);
     EXPECT_EQ(features_of(*tokenizer, "quick fox", {}).size(), 3u);        // two words, one pair

@@ -74,6 +74,9 @@ TEST(Choices, LongTrainingsValidateAboutAsOftenAsOthers) {
     steps.steps = 500;
     EXPECT_EQ(every(steps, 1000), 3);  // of 64 epochs
     EXPECT_EQ(every(steps, 100'000), 1);
+    Config thirty;  // which half as many as 25 would be further from
+    thirty.epochs = 30;
+    EXPECT_EQ(every(thirty, 1000), 1);
     Config patient;
     patient.patience = 3;
     EXPECT_EQ(every(patient, 1000), 1);

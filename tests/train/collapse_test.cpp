@@ -9,7 +9,9 @@
 
 #include "elmo/elmo.h"
 #include "quiet.h"
+#include "run/resolve.h"
 #include "train/tiny_data.h"
+#include "train/trainer.h"
 
 namespace elmo {
 namespace {
@@ -161,6 +163,22 @@ TEST_F(CollapsingRun, GoesBackWithALowerRateUntilItLearns) {
     EXPECT_NE(warnings[0].find("with encoder_lr 0.1 instead of 0.5"), std::string::npos) << warnings[0];
     EXPECT_NE(read_text(config.out + "/log.jsonl").find("\"event\":\"collapse\""), std::string::npos);
     EXPECT_EQ(read_text(config.out + "/last/recipe.toml").find("encoder_lr = 0.5"), std::string::npos);
+}
+
+TEST_F(CollapsingRun, WhatWasTheBestBeforeStaysTheBest) {
+    config.encoder_lr = 1e-3;
+    config.steps = 60;
+    const Config resolved = resolve_before_data(quiet(), config, nullptr);
+    RunFolder folder(quiet(), resolved);
+    Trainer trainer(quiet(), folder, resolved);
+    RunState further;
+    further.best_step = 50;
+    further.best_score = 98;
+    further.top_score = 1000;  // nothing reaches it
+    trainer.keep_best(further);
+    EXPECT_EQ(trainer.run().best_score, 98);
+    EXPECT_FALSE(fs::exists(folder.best()));  // no other was saved over it
+    EXPECT_EQ(Checkpoint(config.out, "last").state().best_step, 50);
 }
 
 TEST_F(CollapsingRun, IsLeftAloneWhereItIsToldTo) {

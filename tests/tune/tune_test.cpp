@@ -131,6 +131,28 @@ TEST_F(Tune, WithInitTakesDataAndValidationOfTheRun) {
     };
     EXPECT_GE(tune(quiet().with_sinks(sinks), from).trials, 1);
     for (const std::string& line : warnings) EXPECT_EQ(line.find("trained"), line.npos) << line;
+    const auto validation_rows = [&](const std::string& data, const std::string& name) {
+        from.config.data = data;
+        from.config.out = temp / name;
+        std::string said;
+        sinks.message = [&](Severity, std::string_view line) { said += std::string(line) + "\n"; };
+        tune(quiet().with_sinks(sinks), from);
+        const std::size_t at = said.find(" on ", said.find("P@5"));
+        return std::stoi(said.substr(at + 4));
+    };
+    // Of other data, and of a run without validation rows, a tenth.
+    write_tiny_data(temp / "other", {.train_rows = 400});
+    const int of_other = validation_rows(temp / "other", "search-other"),
+              of_own = validation_rows(first.data, "search-own");
+    EXPECT_GT(of_other, 20);  // of 400
+    EXPECT_LT(of_other, 70);
+    EXPECT_GT(of_own, 30);  // of 150
+}
+
+TEST_F(Tune, WithoutValidationRowsThereIsNothingToCompare) {
+    request.config.validation = "0";
+    EXPECT_THROW(tune(quiet(), request), ConfigError);
+    EXPECT_FALSE(fs::exists(request.config.out));
 }
 
 // A candidate with twice the epochs has trained twice as long in the first round: its score is no gain.

@@ -122,10 +122,10 @@ void Analyser::add_word(std::string_view word, std::vector<std::uint64_t>& featu
 template <class OnWord, class OnMark>
 void Analyser::for_each_word(std::span<const std::int32_t> tokens, const OnWord& on_word,
                              const OnMark& on_mark) const {
-    std::string word;  // or, where the text is split, all of it
+    std::string word, valid;  // or, where the text is split, all of it
     const auto end_word = [&] {
-        if (options_.splits_text)
-            split_bert_words(word,
+        if (options_.splits_text)  // tokens of bytes may end within a character, where the text is cut
+            split_bert_words(unicode::as_valid_utf8(word, valid),
                              [&](std::string_view part) { is_mark(part) ? on_mark(part) : on_word(part); });
         else if (!word.empty())
             on_word(word);

@@ -23,6 +23,16 @@
 namespace elmo {
 namespace {
 
+constexpr int kLookedAt = 100;  // JSON objects in which a key is looked for
+
+// Whether the data only bears the name of the run's own.
+bool is_other_data(const Context& context, const std::string& run, const Config& config) {
+    const Config as_run = resolve_for_run(run, config);
+    return ScoredRun(without_messages(context), run, Checkpoint(run, as_run.checkpoint), as_run, run)
+               .config()
+               .split != "test";
+}
+
 void refuse_single_outputs(const Config& config) {
     for (const OptionKey key : {OptionKey("predictions"), OptionKey("save_predictions"),
                                 OptionKey("per_label"), OptionKey("errors")})
@@ -31,63 +41,85 @@ void refuse_single_outputs(const Config& config) {
                                           std::string_view(key)));
 }
 
-// Whether the data has the columns that a run was trained on; else it is read from its own, as far as they
-// can be told.
-bool has_columns_of(const Config& of_run) {
+// Whether one of the first rows has the columns that a run was trained on; else it is read from its own, as
+// far as they can be told.
+bool has_columns_of(Config of_run) {
+    of_run.validation = "0";
+    of_run.filter = "none";
+    const ReadOptions reading(of_run);
     try {
-        const Layout layout = find_layout(of_run);
+        const Layout layout = find_layout(reading);
         if (fmt::format("{}", fmt::join(layout.text_columns, "+")) != of_run.text_column ||
             layout.label_column != of_run.label_column)
             return false;
         const bool json = layout.format == DataFormat::kJsonl;
         if (!json && layout.format != DataFormat::kCsv && layout.format != DataFormat::kTsv) return true;
         const auto rows = open_texts(layout, SplitName::kTrain);  // reads the header
+        if (!json) return true;
         const auto records = rows->open();
-        const auto first = records->next();
-        if (!json || !first) return true;
-        std::string text;
-        RowLabels labels;
-        ImportCounts counts;
-        rows->parser()->text(*first, text);
-        rows->parser()->labels(*first, labels, counts);
-        return true;
-    } catch (const Error&) {
+        for (int i = 0; i < kLookedAt; ++i) {
+            const auto record = records->next();
+            if (!record) return i == 0;
+            std::string text;
+            RowLabels labels;
+            ImportCounts counts;
+            try {
+                rows->parser()->text(*record, text);
+                rows->parser()->labels(*record, labels, counts);
+                return true;
+            } catch (const DataError&) {  // this row has not
+            }
+        }
         return false;
+    } catch (const DataError&) {
+        return false;
+    }
+}
+
+// Data that has the columns of one run only is read from these for both: guessed ones may be other texts.
+void share_columns(const Context& context, Config& config, const std::string& first,
+                   const std::string& second) {
+    const Config of_first = resolve_for_run(first, config), of_second = resolve_for_run(second, config);
+    const bool one = has_columns_of(of_first);
+    if (one == has_columns_of(of_second)) return;
+    const Config &from = one ? of_first : of_second, &other = one ? of_second : of_first;
+    for (const OptionKey key : {OptionKey("text_column"), OptionKey("label_column")}) {
+        if (given(config, key)) continue;
+        const std::string column = get_option(from, key), own = get_option(other, key);
+        // For the runs it counts as given, but nobody typed it.
+        set_option(config, key, column);
+        mark_option(config, key, Origin::kRecipe, "the recipe of " + (one ? first : second));
+        if (column != own)
+            context.info(fmt::format("{}: has no {} '{}', so {} reads '{}', too", config.data, flag_of(key),
+                                     quoted(own), one ? second : first, quoted(column)));
     }
 }
 
 // Both runs are to read the same rows: those that the run whose own data it is would score. Of other data it
 // is still open which.
-Config with_shared_rows(Config config, const std::string& first, const std::string& second) {
+Config with_shared_rows(const Context& context, Config config, const std::string& first,
+                        const std::string& second) {
     for (const std::string& run : {first, second})
         refuse_vectors(Checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead), "scoring");
     const Config of_first = resolve_for_run(first, config);
     const ReadOptions reading(of_first);
     require_known_path(reading, reading.data, reading.data_of_run, "data");
     if (!given(config, "data")) set_option(config, "data", of_first.data);
-    // For the runs it counts as given, but nobody typed it.
-    const auto give = [&](OptionKey key, const std::string& value, const std::string& reason) {
-        if (given(config, key)) return;
-        set_option(config, key, value);
-        mark_option(config, key, Origin::kRecipe, reason);
-    };
-    // Of data that has the columns of one run only, both read these: guessed ones may be other texts.
-    const Config of_second = resolve_for_run(second, config), first_again = resolve_for_run(first, config);
-    if (const bool one = has_columns_of(first_again); one != has_columns_of(of_second))
-        for (const OptionKey key : {OptionKey("text_column"), OptionKey("label_column")})
-            give(key, get_option(one ? first_again : of_second, key),
-                 "the recipe of " + (one ? first : second));
+    share_columns(context, config, first, second);
     if (config.split != "auto") return config;
     Config chosen;
     for (const std::string& run : {first, second}) {
         const Config of_run = Checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead).config();
         chosen = with_scored_split(with_run_reading(config, of_run), of_run);
-        if (chosen.split == "test") {
-            for (const OptionKey key : {OptionKey("test_share"), OptionKey("equal_texts")})
-                give(key, get_option(chosen, key), "the recipe of " + run);
-            copy_option(config, chosen, "split");
-            break;
+        if (chosen.split != "test" || (ranks_of(context).is_first() && is_other_data(context, run, config)))
+            continue;
+        for (const OptionKey key : {OptionKey("test_share"), OptionKey("equal_texts")}) {
+            if (given(config, key)) continue;
+            set_option(config, key, get_option(chosen, key));
+            mark_option(config, key, Origin::kRecipe, "the recipe of " + run);
         }
+        copy_option(config, chosen, "split");
+        break;
     }
     return config;
 }
@@ -133,16 +165,14 @@ bool require_thresholds(const Context& context, const std::string& first, const 
 // said when they are scored.
 Config with_equal_rows(const Context& context, Config config, const std::string& first,
                        const std::string& second) {
-    Sinks sinks = context.sinks();
-    sinks.message = nullptr;
-    const Context silent = context.with_sinks(std::move(sinks));
     struct Rows {
         std::int64_t number;
         std::uint64_t hash;
     };
     const auto rows_of = [&](const std::string& run) {
         const Config as_run = resolve_for_run(run, config);
-        const ScoredRun scored(silent, run, Checkpoint(run, as_run.checkpoint), as_run, run);
+        const ScoredRun scored(without_messages(context), run, Checkpoint(run, as_run.checkpoint), as_run,
+                               run);
         return Rows{scored.num_rows(), scored.rows_hash()};
     };
     const Rows of_first = rows_of(first), of_second = rows_of(second);
@@ -159,7 +189,7 @@ Comparison compare(const Context& given_context, const std::string& first, const
                    const Config& given, const RowsName& rows) {
     refuse_single_outputs(given);
     const Context context = with_said_once(given_context, "");  // both read the same data
-    Config config = with_shared_rows(given, first, second);
+    Config config = with_shared_rows(context, given, first, second);
     std::int64_t depth = 0;  // alike for both: where only the one is calibrated, it would be ranked deeper
     if (ranks_of(context).is_first()) {
         if (require_thresholds(context, first, second, config)) depth = kMostAnswers;
