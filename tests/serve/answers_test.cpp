@@ -8,6 +8,7 @@
 #include "elmo/explain.h"
 #include "elmo/predictor.h"
 #include "elmo/resolve.h"
+#include "elmo/vector_head.h"
 #include "serve/served.h"
 
 namespace elmo {
@@ -416,6 +417,19 @@ TEST_F(Answers, SeveralRunsAreChosenByName) {
     EXPECT_EQ(other.status, 400);
     EXPECT_NE(other.error().find("did you mean 'linear'"), std::string::npos);
     EXPECT_THROW(start({bag(), bag() + "/"}), ConfigError);
+}
+
+TEST_F(Answers, AHeadOnVectorsIsNoModelOfKServe) {
+    TempFolder folder;
+    Config head = config();
+    head.precision = "bf16";
+    VectorHead(quiet(), head, {5, 16, 4, 10}).save_run(folder / "head", {});
+    options.port = 0;
+    server = std::make_unique<Server>(quiet(), std::vector{folder / "head"}, config(), options);
+    const Reply reply = client().get("/v2/models/head");
+    EXPECT_EQ(reply.status, 400);
+    EXPECT_NE(reply.error().find("head on vectors: POST them as `vectors` to /v1/predict"), std::string::npos)
+        << reply.body;
 }
 
 TEST_F(Answers, KServeClientsGetTensors) {
