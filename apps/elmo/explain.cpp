@@ -81,8 +81,9 @@ void run_explain(Invocation& call) {
         }
         write_stdout(text + "\n");
         for (const ExplainedLabel& label : explanation.labels) write_stdout(block(explanation, label));
-        if (!explanation.nearest.empty()) write_stdout("nearest training texts:\n");
-        for (const NearText& near : explanation.nearest) write_stdout(block(near));
+        const std::vector<NearText> nearest = explanation.nearest.value_or(std::vector<NearText>());
+        if (!nearest.empty()) write_stdout("nearest training texts:\n");
+        for (const NearText& near : nearest) write_stdout(block(near));
     }
 }
 

@@ -10,6 +10,23 @@
 namespace elmo::cli {
 namespace {
 
+// What fits of the table: the same precision with fewer texts, or another one with as many.
+std::string advice(const PlanReport& plan) {
+    const PlanChoice *own = nullptr, *smaller = nullptr, *other = nullptr;
+    for (const PlanChoice& choice : plan.choices)
+        if (choice.planned) own = &choice;
+    for (const PlanChoice& choice : plan.choices) {
+        if (own == nullptr || !choice.fits) continue;
+        if (choice.precision == own->precision &&
+            (smaller == nullptr || choice.batch_size > smaller->batch_size))
+            smaller = &choice;
+        if (choice.batch_size == own->batch_size && other == nullptr) other = &choice;
+    }
+    if (other != nullptr) return fmt::format("--precision {} fits", other->precision);
+    if (smaller != nullptr) return fmt::format("--batch-size {} fits", smaller->batch_size);
+    return plan.memory.advice();
+}
+
 void run_plan(Invocation& call) {
     const Config& config = call.config;
     if (config.data.empty() && config.labels == 0 && config.shape.empty() && config.init.empty())
@@ -23,7 +40,7 @@ void run_plan(Invocation& call) {
     if (!report.fits())
         throw OutOfMemory(
             fmt::format("the plan needs {}, more than max_memory of {}, and training would stop; {}",
-                        human_bytes(report.total_bytes()), human_bytes(report.max_bytes), report.advice()));
+                        human_bytes(report.total_bytes()), human_bytes(report.max_bytes), advice(plan)));
 }
 
 Config resolve_of_plan(const Invocation& call) {

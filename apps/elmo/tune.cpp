@@ -68,6 +68,8 @@ void run_tune(Invocation& call) {
         write_json(result);
     else
         write_stdout(report(result));
+    if (result.interrupted && result.trials == 0)
+        throw Interrupted("tune: stopped before a training had ended; --resume continues");
 }
 
 Config resolve_tune(const Invocation& call) {

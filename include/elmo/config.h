@@ -145,6 +145,8 @@ ELMO_API void mark_option(Config& config, std::string_view key, Origin origin, s
 // logs keep that of the original: the copy goes with the call.
 ELMO_API void set_copied(Config& config, std::string_view key, const std::string& copy,
                          const std::string& original);
+// Then: that it is what a run names, and nobody in the call.
+ELMO_API void mark_copied_of_run(Config& config, std::string_view key);
 // The value of a key as recipes keep it: of a copied path that of the original.
 ELMO_API std::string original_value(const Config& config, std::string_view key);
 // Every option with its value and the reason for it, in the order of options().

@@ -314,8 +314,11 @@ void visit_fields(const Comparison& comparison, Visit&& visit) {
 }
 
 // Scores two runs on the same rows of config.data (left out: the first run's own). If the data is the own
-// data of one of them, its test rows are scored. DataError if the runs read other rows out of it.
+// data of one of them, its test rows are scored. DataError if the runs read other rows out of it. Where the
+// data is a copy of what elmo does not read, the second run may read other columns of it:
+// `copy_for_second` then has the copy, and the columns, that it reads.
 ELMO_API Comparison compare(const Context& context, const std::string& first, const std::string& second,
-                            const Config& config, const RowsName& rows = {});
+                            const Config& config, const RowsName& rows = {},
+                            const Config* copy_for_second = nullptr);
 
 }  // namespace elmo

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,14 +42,14 @@ struct Explanation {
     std::int64_t words_each =
         1;  // in each of `words` (the last may have fewer): more where a text has very many
     std::vector<ExplainedLabel> labels;
-    std::vector<NearText> nearest;  // see add_nearest_texts
+    std::optional<std::vector<NearText>> nearest;  // see add_nearest_texts; nothing without an index of them
 };
 
 template <typename Visit>
 void visit_fields(const Explanation& explanation, Visit&& visit) {
     visit("words", explanation.words);
     visit("labels", explanation.labels);
-    if (!explanation.nearest.empty()) visit("nearest", explanation.nearest);
+    if (explanation.nearest) visit("nearest", *explanation.nearest);
 }
 
 // Explains the answers to a question: each word is left out in turn, and the answered labels are scored

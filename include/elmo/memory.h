@@ -34,6 +34,7 @@ struct ELMO_API MemoryReport {
     std::int64_t host_bytes = 0;  // of the host, beside a device's: a head in host memory. Not in the total
     std::int64_t max_bytes = 0;   // max_memory, 0 if not given
     bool fits() const { return max_bytes == 0 || total_bytes() <= max_bytes; }
+    bool fixed_width = false;        // the encoder has its own
     std::int64_t chunks = 1;         // chosen or given
     std::string recompute = "none";  // of the encoder's layers, chosen or given
     std::string describe() const;    // a table for people

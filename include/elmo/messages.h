@@ -33,6 +33,10 @@ inline std::string quoted(std::string& text, std::size_t limit = 60) {
     return quoted(std::string_view(text), limit);
 }
 
+// A name as it is typed in a shell: as it is, or in quotes where it has blanks or signs that mean something
+// there.
+ELMO_API std::string shell_word(std::string_view name);
+
 // The text in a form that is safe on a terminal: control characters, which could move the cursor, change the
 // title or fill the clipboard, and bytes that are not UTF-8 are written like \x1b. Line ends and tabs stay.
 ELMO_API std::string for_terminal(std::string_view text);

@@ -232,9 +232,9 @@ class ELMO_API Predictor {
     // both lie in one leaf, where it is not 0. DataError for a number that no label has.
     std::vector<NearLabel> nearest_labels(std::int64_t label, std::int64_t limit);
     // The training texts that are most like this one, at most `limit`, best first, without their texts, which
-    // a run does not hold (explain.h finds them). Empty where the run has no index of them: only a linear
+    // a run does not hold (explain.h finds them). Nothing where the run has no index of them: only a linear
     // model may have one (--neighbours).
-    std::vector<NearText> nearest_texts(const std::string& text, std::int64_t limit);
+    std::optional<std::vector<NearText>> nearest_texts(const std::string& text, std::int64_t limit);
     // Texts so far that may have more labels above the threshold than were ranked (see resolve_prediction).
     std::int64_t cut_answers() const;
     bool calibrated() const;  // probabilities are

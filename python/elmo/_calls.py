@@ -11,7 +11,7 @@ from elmo._data import is_rows, refuse_separator, set_columns_of_run, set_data, 
 from elmo._inputs import describe, folder_of, is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
-from elmo._run import (Run, compare_runs, evaluate_run, export_run, index_run, refuse_lost_validation, report_run,
+from elmo._run import (Run, compare_runs, evaluate_run, export_run, hashes_of, index_run, refuse_lost_validation, report_run,
                        set_own_data, set_validation_of_run, unless_linear)
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     has_rows, init = data is not None or texts is not None, options.get("init")
     if init and (has_rows or is_rows(opened(validation))):
         set_columns_of_run(config, init, data, options)
+    elif has_rows and options.get("resume") and is_path(out) and hashes_of(out) is not None:
+        set_columns_of_run(config, out, data, options)
     if init and has_rows:
         set_test_of_init(config, init)
     if has_rows or not (options.get("resume") or init):
@@ -210,7 +212,7 @@ def convert(data: Any = None, to: str = "jsonl", out: str | os.PathLike[str] | N
     config = make_config("d", options)
     refuse_separator(texts, options)
     config.set("out", path_of(out, "out", "a folder for the files"))
-    kept = set_data(config, data, texts, labels, test, None, label_names, options.get("test_share"))
+    kept = set_data(config, data, texts, labels, test, None, label_names, options.get("test_share"), of_training=False)
     listener = Listener(progress)
     try:
         return from_json(_core.convert(listener, config, path_of(to, "to", "the name of a format")))
@@ -253,9 +255,12 @@ def inspect(path: Any, **options: Unpack[InspectOptions]) -> Result:
         return from_json(_core.inspect(None, os.fspath(path), config))
     kept = set_data(config, path, None, None)
     try:
-        return from_json(_core.inspect(None, config.get("data"), config))
+        report = from_json(_core.inspect(None, config.get("data"), config))
     finally:
         del kept
+    for of_copy in ("cache", "format"):  # gone when this returns
+        report.pop(of_copy, None)
+    return report
 
 
 def recipes() -> list[str]:

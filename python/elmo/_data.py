@@ -214,9 +214,9 @@ def set_validation_alone(config: Config, validation: Any, label_names: Any) -> l
 
 
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
-             label_names: Any = None, test_share: Any = None, named: str = "") -> list[Rows]:
+             label_names: Any = None, test_share: Any = None, named: str = "", of_training: bool = True) -> list[Rows]:
     """Sets the data set of the configuration; returns what has to live as long as it is used. A share to hold out that is
-    given beside test rows is refused. Data may be a table of a file that is `named`."""
+    given beside test rows is refused. Data may be a table of a file that is `named`; rows may be for no training."""
     if (data is None) == (texts is None):
         raise ConfigError("expected either data (a path or a table), or texts and labels; found "
                           + ("neither" if data is None else "both"))
@@ -243,8 +243,9 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
     if data is not None:
         if has_splits(data) and "validation" in data and validation is None:
             given = repr(os.path.join(named, "validation")) if named and isinstance(data, Splits) else "data['validation']"
-            logging.getLogger("elmo").warning("the split 'validation' is not read; validation=%s takes its rows to choose the "
-                                              "best checkpoint", given)
+            logging.getLogger("elmo").warning("the split 'validation' is not read; %s",
+                                              f"validation={given} takes its rows to choose the best checkpoint" if of_training
+                                              else f"for its rows give {given} by itself")
         train, own_test = splits_of(data)
         of_train, of_test = (name_of_split(named, data, split) for split in ("train", "test"))
         if test is not None:

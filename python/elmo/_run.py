@@ -288,10 +288,35 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
 
 def compare_runs(first: Any, second: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
                  options: Any) -> Result:
-    def call(listener: Listener, run: str, *of_rows: Any) -> str:
-        return _core.compare(listener, run, folder_of(second), *of_rows)
+    if hasattr(data, "read_all"):
+        data = data.read_all()  # each run may read other columns of it
+    copy, copied = copy_for_second(first, second, data, texts, options)
 
-    return evaluate_run(first, data, texts, labels, label_names, progress, options, call, second=second)
+    def call(listener: Listener, run: str, *of_call: Any) -> str:
+        return _core.compare(listener, run, folder_of(second), *of_call, copy)
+
+    try:
+        return evaluate_run(first, data, texts, labels, label_names, progress, options, call, second=second)
+    finally:
+        del copied
+
+
+def copy_for_second(first: Any, second: Any, data: Any, texts: Any, options: Any) -> tuple[_core.Config | None, list[Any]]:
+    """Where two runs are compared on a table of which they read other columns: a copy of it as the second one reads it, in a
+    configuration, and what has to live as long as it is used."""
+    of_first = _core.resolve_for_run(folder_of(first), _core.Config())
+    if data is None and texts is None and of_first.get("test") == "":
+        data = path if os.path.exists(path := _core.known_path(of_first, "data")) else None
+    table = opened(data)
+    if texts is not None or data is None or is_path(table):
+        return None, []
+    columns = []
+    for run in (first, second):
+        config = make_config("e", options)
+        set_columns_of_run(config, run, test_of(table), options, name_of_split(name_of_file(data), table, "test"))
+        columns.append((config.get("text_column"), config.get("label_column")))
+    config = make_config("e", options)
+    return (None, []) if columns[0] == columns[1] else (config, set_scored_data(second, config, data, None, None, None, options, ""))
 
 
 # Of the library, about labels that are not the run's.
@@ -327,6 +352,8 @@ def set_own_data(config: _core.Config, run: Any, advice: str, of_validation: str
         if own.given(key) and not config.given(key) and not (key == "validation" and is_gone(own.get(key))):
             value, original = own.get(key), own.original(key)
             config.set_copy(key, value, original if original != value else "")
+            if key == "data":
+                config.of_run(key)
     return kept
 
 

@@ -40,9 +40,10 @@ std::string evaluate_call(nb::object listener, const std::string& run, const Con
 }
 
 std::string compare_call(nb::object listener, const std::string& first, const std::string& second,
-                         const Config& config, const std::string& data, const std::string& split) {
+                         const Config& config, const std::string& data, const std::string& split,
+                         const Config* copy_for_second) {
     return json_of(listener, OnInterrupt::kAbandon, [&](const Context& context) {
-        return compare(context, first, second, config, {data, split});
+        return compare(context, first, second, config, {data, split}, copy_for_second);
     });
 }
 
@@ -106,7 +107,8 @@ void bind_calls(nb::module_& module) {
                nb::arg("split"),
                "Scores a run; JSON. The protocol calls the rows so where these are not \"\".");
     module.def("compare", &compare_call, nb::arg("listener").none(), nb::arg("first"), nb::arg("second"),
-               config, nb::arg("data"), nb::arg("split"), "Scores two runs on the same rows; JSON.");
+               config, nb::arg("data"), nb::arg("split"), nb::arg("copy_for_second").none(),
+               "Scores two runs on the same rows; JSON.");
     module.def("report", &report_call, nb::arg("listener").none(), run, config, nb::arg("data"),
                nb::arg("split"), "Scores a run as evaluate does and writes the page; JSON.");
     module.def("calibrate", &calibrate_call, nb::arg("listener").none(), run, config,

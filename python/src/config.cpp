@@ -88,6 +88,7 @@ void bind_config(nb::module_& module) {
             },
             nb::arg("key"), nb::arg("copy"), nb::arg("original"),
             "A path to a copy; recipes keep that of the original.")
+        .def("of_run", &mark_copied_of_run, nb::arg("key"), "Then: that nobody named it in this call.")
         .def(
             "load_recipe", [](Config& config, const std::string& path) { load_recipe(config, path); },
             nb::arg("path"))

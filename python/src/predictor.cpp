@@ -91,7 +91,8 @@ class SharedPredictor {
         const std::vector<std::string> texts = strings_of(list, "text");
         const nb::gil_scoped_release release;
         const std::lock_guard lock(mutex_);
-        return !predictor_.nearest_texts(texts.at(0), 1).empty();
+        const auto nearest = predictor_.nearest_texts(texts.at(0), 1);
+        return nearest && !nearest->empty();
     }
 
     // The JSON that `elmo explain --json` prints. Without a top, the three best labels or all that are given.

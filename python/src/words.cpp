@@ -108,6 +108,11 @@ std::optional<Written> value_of(const OptionInfo& option, std::string_view text,
         if (end == text.npos) return std::nullopt;
         return Written{end + 1, std::string(text.substr(1 + shell, end - shell))};
     }
+    if (text.starts_with(" \"")) {
+        const std::size_t end = text.find('"', 2);
+        return end == text.npos ? std::nullopt
+                                : std::optional(Written{end + 1, std::string(text.substr(1, end))});
+    }
     std::string_view word = text.substr(1, text.find(' ', 1) - 1);
     const bool before_another = text.substr(1 + word.size()).starts_with(" --");
     while (!word.empty() && std::string_view(",;.:?)'").find(word.back()) != std::string_view::npos)

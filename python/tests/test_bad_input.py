@@ -425,7 +425,7 @@ def test_what_scipy_and_scikit_learn_are_needed_for(run, monkeypatch):
         with pytest.raises(elmo.ConfigError, match=r"^(to_csr|predicted): .* SciPy, which is not installed: pip install scipy$"):
             call()
     monkeypatch.delitem(modules, "elmo.sklearn", raising=False)
-    with pytest.raises(ImportError, match="ElmoClassifier is .* scikit-learn, which is not installed: pip install scikit-learn$"):
+    with pytest.raises(ImportError, match="ElmoClassifier is .* scikit-learn; SciPy is not installed: pip install scikit-learn$"):
         elmo.ElmoClassifier
     monkeypatch.setitem(modules, "sklearn.base", None)
     with pytest.raises(ImportError, match="pip install scikit-learn$"):

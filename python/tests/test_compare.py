@@ -60,6 +60,32 @@ def test_files_that_only_python_reads(tmp_path):
         assert compared.first.protocol.split_reason == "the run's own data: its other rows trained the run"
 
 
+def test_each_run_reads_its_own_columns_of_a_table(tmp_path):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    colours, things = ["red", "green", "blue", "black"], ["apple", "stone", "river"]
+
+    def table(first):
+        return pandas.DataFrame([(f"number {first + i} {c}", f"the {t}, {i}", [c, t]) for i in range(20) for c in colours
+                                 for t in things], columns=["title", "body", "tags"])
+
+    train, new = table(0), table(1000)
+    title, both, body = (elmo.train(train, text_column=column, label_column="tags", out=tmp_path / column, neighbours=0)
+                         for column in ("title", "title+body", "body"))
+    new.to_parquet(tmp_path / "new.parquet")
+    forms = (new, pyarrow.Table.from_pandas(new), pyarrow.Table.from_pandas(new).to_reader(), tmp_path / "new.parquet")
+    for data in forms:
+        compared = title.compare(both, data, bootstrap=0)
+        assert compared.first["P@1"] == title.evaluate(new, bootstrap=0)["P@1"]
+        assert compared.second["P@3"] == both.evaluate(new, bootstrap=0)["P@3"] > compared.first["P@3"]
+    assert body.compare(title, new, bootstrap=0).first["P@3"] == body.evaluate(new, bootstrap=0)["P@3"]
+    # Rows that were held out by their text are others of each column.
+    train.to_parquet(tmp_path / "train.parquet")
+    runs = [elmo.train(tmp_path / "train.parquet", text_column=column, label_column="tags", out=tmp_path / f"file_{column}")
+            for column in ("title", "body")]
+    with pytest.raises(elmo.DataError, match="expected the same rows and labels for both runs"):
+        elmo.compare(*runs, bootstrap=0)
+
+
 def test_what_cannot_be_compared(run, texts, labels):
     for call, message in ((lambda: run.compare(3, texts=texts, labels=labels), "run: expected a Run, or its folder, found 3"),
                           (lambda: run.compare(run, texts=texts, labels=labels, errors=3), "errors: is about one run, found two"),

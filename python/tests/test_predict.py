@@ -213,6 +213,7 @@ def test_nearest_training_texts_are_explained(texts, labels, tmp_path, caplog):
     assert len(of_file.explain(asked, nearest=2).nearest) == 2 and "nearest" not in of_file.explain(asked, nearest=0)
     # Rows from memory, while the process that trained the run has them.
     of_rows = elmo.train(texts=texts, labels=labels, out=tmp_path / "rows", neighbours=0.4, encoder="linear")
+    assert of_rows.explain("zzz qqq").nearest == []
     assert of_rows.explain(asked).nearest == explained.nearest
     del of_rows
     caplog.clear()
@@ -227,7 +228,7 @@ def test_nearest_training_texts_are_explained(texts, labels, tmp_path, caplog):
             of_file.explain(asked, nearest=wrong)
 
 
-def test_stored_predictions_of_a_run(texts, labels, tmp_path):
+def test_stored_predictions_of_a_run(texts, labels, tmp_path, caplog):
     """The run says which data they are of and how it is read."""
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": texts, "b": [";".join(row) for row in labels]})
@@ -250,6 +251,10 @@ def test_stored_predictions_of_a_run(texts, labels, tmp_path):
     scores = run.evaluate(other, save_predictions=stored, bootstrap=0)
     again = run.evaluate(other, predictions=stored, bootstrap=0)
     assert again.protocol.samples == scores.protocol.samples == 200 and again["P@1"] == scores["P@1"]
+    with caplog.at_level("WARNING", "elmo"):  # of rows alone propensities are counted on these
+        alone = run.evaluate(pandas.read_csv(other), predictions=stored, bootstrap=0)
+    assert alone["P@1"] == scores["P@1"] and alone.protocol.propensity_counts.startswith("scored rows")
+    assert "rows from memory: propensities, head and tail are counted on the scored rows" in caplog.text
 
 
 def test_calibration_on_other_rows(texts, labels, tmp_path):

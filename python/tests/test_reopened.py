@@ -1,6 +1,7 @@
 """Runs that another process opens: where they find the rows that trained them, and what they say where these are gone."""
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -146,6 +147,48 @@ def test_a_folder_that_another_run_was_trained_in(tmp_path):
     assert old.evaluate(bootstrap=0) | {"texts_per_second": 0} == new.evaluate(bootstrap=0) | {"texts_per_second": 0}
     newest = elmo.train(texts=rows(300)[0], labels=rows(300)[1], out=tmp_path / "run", overwrite=True, **SMALL)
     assert old.evaluate(bootstrap=0)["P@5"] == newest.evaluate(bootstrap=0)["P@5"]
+
+
+def test_a_file_that_holds_other_rows_now(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    file = tmp_path / "rows.parquet"
+    pandas.DataFrame({"text": [f"old text {i}" for i in range(200)], "labels": ["a", "b"] * 100}).to_parquet(file)
+    elmo.train(file, out=tmp_path / "run", **SMALL)
+    pandas.DataFrame({"text": [f"new words {i * 7}" for i in range(90)], "labels": ["b", "a", "a"] * 30}).to_parquet(file)
+    for call in (elmo.evaluate, lambda run: elmo.Run(run).calibrate(), lambda run: elmo.report(run, out=tmp_path / "page.html")):
+        with pytest.raises(elmo.DataError, match=r"rows.parquet: expected the data that trained this run, found other rows"):
+            call(str(tmp_path / "run"))
+    assert elmo.evaluate(tmp_path / "run", file).protocol.samples == 90
+
+
+def test_an_interrupted_training_goes_on_with_rows_in_other_forms(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    texts, labels = rows(200)
+    frame = pandas.DataFrame({"headline": texts, "kind": labels})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for name, data in (("frame", frame), ("parquet", tmp_path / "rows.parquet")):
+        elmo.train(data, text_column="headline", label_column="kind", out=tmp_path / name, log_every=1,
+                   on_log=lambda line: line.step >= 3, **SMALL)
+    for again in (dict(texts=texts, labels=labels), dict(data=frame)):
+        shutil.copytree(tmp_path / "frame", tmp_path / "copy", dirs_exist_ok=True)
+        assert not elmo.train(**again, out=tmp_path / "copy", resume=True).result.interrupted
+        shutil.rmtree(tmp_path / "copy")
+    assert not elmo.train(tmp_path / "rows.parquet", out=tmp_path / "parquet", resume=True).result.interrupted
+
+
+def test_the_command_that_is_named_reads_labels_as_the_run_did(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    countries = ["Korea, Republic of", "Iran, Islamic Republic of", "Bolivia, Plurinational State of", "France"]
+    file = tmp_path / "rows.parquet"
+    pandas.DataFrame([(f"news {i} about {c.split(',')[0]}", c) for i in range(60) for c in countries],
+                     columns=["text", "country"]).to_parquet(file)
+    run = elmo.train(file, label_column="country", label_separator="none", out=tmp_path / "run")
+    said = elmo_program("eval", tmp_path / "run", cwd=tmp_path).stderr
+    command = re.search(r'python3 -c "(import elmo; .*?)" and name the folder (\S+)', said)
+    assert "label_separator='none'" in command[1]
+    subprocess.run([sys.executable, "-c", command[1]], check=True, cwd=tmp_path)
+    again = json.loads(elmo_program("eval", tmp_path / "run", "--data", command[2], "--json", cwd=tmp_path).stdout)
+    assert again["P@1"] == run.evaluate()["P@1"] > 90
 
 
 def test_a_file_that_is_gone(tmp_path):

@@ -145,6 +145,19 @@ std::size_t find_invalid_utf8(std::string_view text) {
     return std::string_view::npos;
 }
 
+std::string shell_word(std::string_view name) {
+    const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c < 0 ||
+               std::string_view("./_-+=,:@%").find(c) != std::string_view::npos;
+    });
+    if (plain) return std::string(name);
+    // Messages put commands in single quotes.
+    if (name.find_first_of("\"$`\\!\n") == name.npos) return fmt::format("\"{}\"", name);
+    std::string word = "'";
+    for (const char c : name) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return word + "'";
+}
+
 std::string quoted(std::string_view text, std::size_t limit) {
     std::string out;
     std::size_t i = 0;

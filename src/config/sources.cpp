@@ -1,5 +1,6 @@
 // Where values come from: who set an option, whether it was given, and the reasons that --explain prints.
 #include "config/option_table.h"
+#include "config/views.h"
 #include "elmo/config.h"
 
 namespace elmo {
@@ -36,6 +37,10 @@ void set_copied(Config& config, std::string_view key, const std::string& copy, c
     set_option(config, key, copy);
     mark_option(config, key, Origin::kGiven, "given");
     config.sources.find(key)->second.original = original;
+}
+
+void mark_copied_of_run(Config& config, std::string_view key) {
+    config.sources.find(key)->second.reason = kOfRunReason;
 }
 
 std::string original_value(const Config& config, std::string_view key) {

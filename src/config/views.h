@@ -30,6 +30,7 @@ enum class ExchangeChoice { kAuto, kNccl, kHost };
 enum class HeadMemory { kDevice, kHost };
 
 // Of an option whose value the first rows of the data answered.
+inline constexpr std::string_view kOfRunReason = "the run's recipe";
 inline constexpr std::string_view kDetectedReason = "detected in the first rows of the data";
 
 // Of data that came by standard input.

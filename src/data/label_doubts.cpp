@@ -447,8 +447,9 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     if (const auto header = swallowed_header(layout))
         doubts.push_back(fmt::format(
             "the first row, '{0}' with the label '{1}', looks like a header: where it is one, give "
-            "--text-column {0} --label-column {1}",
-            quoted((*header)[0]), quoted((*header)[1])));
+            "--text-column {2} --label-column {3}",
+            quoted((*header)[0]), quoted((*header)[1]), shell_word(quoted((*header)[0])),
+            shell_word(quoted((*header)[1]))));
     if (tally.null_rows > 0)
         doubts.push_back(fmt::format(
             "'{}' is a label of {}: where it means that there is none, {}", tally.null_word,

@@ -30,7 +30,7 @@ SplitName split_of_text(std::string_view text, const HashedShare& test_share) {
 std::string all_rows_are_test(const Layout& layout) {
     return fmt::format(
         "{}: expected training rows, found none: all rows are in the test share ({}, by a hash of their "
-        "texts); give --test-share 0, or more rows",
+        "texts); give --test-share 0 to train on all of them, --split all to score all of them, or more rows",
         layout.train.text.string(), layout.test_share.share);
 }
 

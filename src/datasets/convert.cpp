@@ -45,6 +45,19 @@ std::string without(std::string_view text, std::string_view bad, char instead, s
     return clean;
 }
 
+// The words of the text with single blanks between them, as fastText reads it; counts when that is another.
+std::string with_single_blanks(std::string_view text, std::int64_t& changed) {
+    std::string words;
+    for (const char c : text)
+        if (std::string_view(" \t\r\n").find(c) == std::string_view::npos)
+            words += c;
+        else if (!words.empty() && words.back() != ' ')
+            words += ' ';
+    if (words.ends_with(' ')) words.pop_back();
+    changed += words != text;
+    return words;
+}
+
 // The text without words that fastText would read as labels; counts when there was one.
 std::string without_marks(std::string text, std::int64_t& changed) {
     bool any = false;
@@ -150,13 +163,14 @@ class Converter {
         const std::string to = name_of(to_);
         const bool words = to_ == DataFormat::kRaw || to_ == DataFormat::kFastText;
         if (result_.changed_texts > 0)
-            context_.warning(fmt::format("{} held {}, which {} cannot carry: now spaces",
+            context_.warning(fmt::format("{} held {}, which {} cannot carry: now {}spaces",
                                          counted(result_.changed_texts, "text"),
-                                         to_ == DataFormat::kCsv   ? "carriage returns"
-                                         : to_ == DataFormat::kTsv ? "line ends or tabs"
-                                         : to_ == DataFormat::kRaw ? "line ends or /SEP/"
-                                                                   : "line ends",
-                                         to));
+                                         to_ == DataFormat::kCsv        ? "carriage returns"
+                                         : to_ == DataFormat::kTsv      ? "line ends or tabs"
+                                         : to_ == DataFormat::kRaw      ? "line ends or /SEP/"
+                                         : to_ == DataFormat::kFastText ? "line ends, tabs or several blanks"
+                                                                        : "line ends",
+                                         to, to_ == DataFormat::kFastText ? "single " : ""));
         if (result_.marked_texts > 0)
             context_.warning(fmt::format(
                 "{} held words that begin with '__label__', which {} takes for labels: now '_label__'",
@@ -288,7 +302,8 @@ class Converter {
                 each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
                     std::string row;
                     for (const std::uint32_t label : ids) row += "__label__" + names_[label] + " ";
-                    row += without_marks(line(text), result_.marked_texts);
+                    row +=
+                        without_marks(with_single_blanks(text, result_.changed_texts), result_.marked_texts);
                     out.write((row.empty() ? " " : row) + "\n");  // an empty line at the end is no row
                 });
                 out.close();

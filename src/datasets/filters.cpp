@@ -124,9 +124,9 @@ FilterResult make_filters(const Context& given_context, const Config& config, bo
         result.test_pairs = static_cast<std::int64_t>(test.size());
         if (find_layout(plain).names_labels())
             context.warning(fmt::format(
-                "{0}: elmo eval looks for filter files where labels have numbers, and here they have names: "
-                "give it with --filter {0}",
-                result.test_file));
+                "{}: elmo eval looks for filter files where labels have numbers, and here they have names: "
+                "give it with --filter {}",
+                result.test_file, shell_word(result.test_file)));
     }
     return result;
 }

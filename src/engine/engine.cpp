@@ -19,6 +19,8 @@ namespace {
 // What libraries take once they run: oneDNN's generated code and packed operands, thread stacks, the
 // tokenizer, batches and log buffers.
 constexpr std::int64_t kLibraryBytes = std::int64_t{48} << 20;
+// Of a plan for several ranks: what the library that joins them takes in each (8 to 9 MiB of Open MPI).
+constexpr std::int64_t kRanksBytes = std::int64_t{10} << 20;
 
 }  // namespace
 
@@ -190,7 +192,9 @@ void Engine::dry_run(std::int64_t chunks) {
     if (backend_->host_memory()) {  // a GPU holds the arena and nothing else
         plan_.mapped_bytes = shape_.mapped_bytes;
         plan_.program_bytes = context_.start_bytes() + kLibraryBytes + shape_.table_bytes;
+        if (share().ranks > 1 && ranks_of(context_).size() == 1) plan_.program_bytes += kRanksBytes;
     }
+    plan_.fixed_width = encoder_ && !encoder_->spec().is_bag();
     plan_.chunks = chunks;
 }
 

@@ -73,9 +73,14 @@ std::string MemoryReport::advice() const {
                                  : step;
         part += segment.bytes;
     }
-    if (head >= encoder && head >= step) return "store the head in fewer bits (precision), or lower width";
-    if (encoder >= step) return "take a smaller encoder: of bag, lower vocab_size or width";
-    return "lower batch_size, max_length or width";
+    const bool step_may_do = max_bytes > 0 && step >= total_bytes() - max_bytes;
+    if (head >= encoder && head >= step)
+        return fmt::format("store the head in fewer bits (precision), or {}",
+                           fixed_width ? "take an encoder of less width" : "lower width");
+    if (encoder >= step)
+        return fmt::format("{}{}", step_may_do ? "lower batch_size or max_length, or " : "",
+                           fixed_width ? "take a smaller encoder" : "lower vocab_size or width");
+    return fixed_width ? "lower batch_size or max_length" : "lower batch_size, max_length or width";
 }
 
 }  // namespace elmo

@@ -100,12 +100,13 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
             "apart "
             "where it was trained so");
     const auto parts = choose_rows(config, dataset);
-    const bool counts_scored = config.split == "all" && !dataset.test().present;
+    const bool all_given = !rows.split.empty(),  // from memory: nothing is there beside them
+        counts_scored = all_given || (config.split == "all" && !dataset.test().present);
     if (counts_scored)
         context.warning(fmt::format(
             "{}: propensities, head and tail are counted on the scored rows, as no others are there: give "
             "the training data with the test rows beside it",
-            config.data));
+            rows.data.empty() ? config.data : rows.data));
     std::int64_t num_rows = 0;
     for (const ScoredRows& part : parts) num_rows += static_cast<std::int64_t>(part.rows.size());
     Scorer scorer(config, parse_ks(config.k), dataset.num_labels(), dataset.label_counts(),

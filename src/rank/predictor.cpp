@@ -409,9 +409,9 @@ std::vector<NearLabel> Predictor::nearest_labels(std::int64_t label, std::int64_
     return result;
 }
 
-std::vector<NearText> Predictor::nearest_texts(const std::string& text, std::int64_t limit) {
+std::optional<std::vector<NearText>> Predictor::nearest_texts(const std::string& text, std::int64_t limit) {
+    if (!impl_->ranker.has_neighbours()) return std::nullopt;
     std::vector<NearText> result;
-    if (!impl_->ranker.is_linear()) return result;
     const std::vector<std::string> texts = {text};
     for (const auto& [similarity, near] : impl_->ranker.nearest_texts(impl_->stage(texts, 0, 1), limit)) {
         NearText& found = result.emplace_back();

@@ -205,16 +205,17 @@ bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
 // A run keeps the path of its data as it was given. From another folder, or later, it may lead to another
 // file.
 void ScoredRun::leave_other_data(const Config& given, const TrainedTexts& texts) {
-    const bool nobody_named_it = ReadOptions(config_).data_of_run,
+    const ReadOptions reading(config_);
+    const bool nobody_named_it = reading.data_of_run || reason_of(config_, "data") == kOfRunReason,
                as_own = given.split == "auto" && reason_of(config_, "split") == kOwnData;
     if ((!nobody_named_it && !as_own) || !is_other_data(texts)) return;
     if (nobody_named_it)
         throw DataError(fmt::format(
             "{}: expected the data that trained {}, found other rows; the run keeps this path as it "
             "was given: name the data, as it is called from here",
-            config_.data, called_));
+            reading.data_name, called_));
     const bool has_test_file = !files_with_nothing_held_out(config_).test.labels.empty();
-    if (has_test_file || ReadOptions(config_).test_share_given)
+    if (has_test_file || reading.test_share_given)
         choose_option<std::string>(config_, "split", &Config::split, "test",
                                    has_test_file ? kOwnTestRows : "test_share is given");
     else

@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kEpochs = 2, kShareOfHeadLr = 0.1;
+constexpr const char* kRecipe = "recipe.toml";
 
 // Options of refine that do not start from the run's values.
 constexpr OptionKey kNotOfRun[] = {"out",    "resume",       "overwrite", "threads", "max_memory",
@@ -59,8 +60,20 @@ Config defaults_of(const Checkpoint& from, const std::string& checkpoint) {
     return with_plain_head(config);
 }
 
+fs::path begun_recipe(const Config& config) {
+    return fs::path(config.out) / kRefineWork / kRecipe;
+}
+
 Config config_of(const Checkpoint& from, const Config& asked) {
     Config config = defaults_of(from, asked.checkpoint);
+    std::error_code error;
+    if (asked.resume && fs::is_regular_file(fs::symlink_status(begun_recipe(asked), error))) {
+        refuse_links(asked.out);
+        Config begun;
+        load_recipe(begun, begun_recipe(asked));
+        for (const OptionInfo& option : options())
+            if (decides(option)) copy_option(config, begun, option.key);
+    }
     for (const OptionInfo& option : options())
         if (is_asked(option) && given(asked, option.key)) copy_option(config, asked, option.key);
     config.freeze_encoder = true;
@@ -142,8 +155,6 @@ class Work {
             context.warning(fmt::format("{}: cannot be removed: {}", path().string(), error.message()));
     }
 
-    static constexpr const char* kRecipe = "recipe.toml";
-
   private:
     fs::path out_;
     bool resume_;
@@ -155,7 +166,7 @@ class Work {
 bool is_refined(const fs::path& out) {
     std::error_code error;
     return fs::exists(out / "best", error) && !fs::exists(out / "last", error) &&
-           !fs::exists(out / kRefineWork / Work::kRecipe, error);
+           !fs::exists(out / kRefineWork / kRecipe, error);
 }
 
 RefineResult already_refined(const Context& context, const Checkpoint& from, const fs::path& out) {

@@ -110,7 +110,7 @@ RunFolder::RunFolder(const Context& context, const Config& config)
         if (fs::exists(path_ / kRefineWork / "recipe.toml", error))
             throw ConfigError(fmt::format(
                 "resume: {} holds an unfinished refinement; 'elmo refine RUN --out {} --resume' continues it",
-                path_.string(), path_.string()));
+                path_.string(), shell_word(path_.string())));
         if (fs::exists(last(), error))
             checkpoint_.emplace(last(), "last");
         else if (fs::exists(best(), error) && is_finished(best()))

@@ -148,13 +148,26 @@ void Api::find_route(Exchange& exchange) const {
         404, fmt::format("no such path: '{}'; /openapi.json lists all", quoted(exchange.request.path)));
 }
 
+namespace {
+
+// Older browsers send no Sec-Fetch-Site. A site is a host with all of its ports.
+bool is_of_other_site(const HttpRequest& request) {
+    if (!request.site.empty()) return request.site == "cross-site";
+    if (request.origin.empty()) return false;
+    const std::size_t scheme = request.origin.find("://");
+    return scheme == request.origin.npos ||
+           without_port(std::string_view(request.origin).substr(scheme + 3)) != without_port(request.host);
+}
+
+}  // namespace
+
 void Api::admit(const Exchange& exchange) const {
     const std::string_view host = without_port(exchange.request.host);
     if (local_only_ && !host.empty() && !is_this_machine(host))
         throw HttpError(
             421, fmt::format("this server answers as localhost only, found the host '{}'", quoted(host)));
     if (exchange.route->open) return;
-    if (local_only_ && exchange.request.site == "cross-site")
+    if (local_only_ && is_of_other_site(exchange.request))
         throw HttpError(403, "this server does not answer to pages of other sites");
     if (!may_ask(exchange.request))
         throw HttpError(401, "expected a token of this server as 'Authorization: Bearer TOKEN'");

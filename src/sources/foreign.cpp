@@ -107,6 +107,9 @@ std::string conversion_by_elmo(const std::string& data, const ReadOptions* readi
         add("test", reading->test, "FILE");
     else if (reading != nullptr && reading->test_share != usual.test_share)
         options += fmt::format(", test_share={}", reading->test_share);
+    if (reading != nullptr && reading->label_separator != usual.label_separator)
+        add("label_separator", reading->label_separator, "SEPARATOR");
+    if (reading != nullptr && reading->allow_repeated_labels) options += ", allow_repeated_labels=True";
     if (reading != nullptr && reading->allow_null_labels) options += ", allow_null_labels=True";
     std::vector<std::string_view> notes;
     if (classes) notes.emplace_back("its classes have names, which the Python package keeps");
@@ -250,9 +253,9 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
         (is_there("last/recipe.toml") && is_there("last/manifest.json")) ||
         (is_there("recipe.toml") && is_there("manifest.json")))
         throw DataError(
-            fmt::format("{0}: expected a data set, found the folder of a run; name the file or folder of the "
-                        "texts and labels (a training that starts from a run: DATA --init {0})",
-                        name));
+            fmt::format("{}: expected a data set, found the folder of a run; name the file or folder of the "
+                        "texts and labels (a training that starts from a run: DATA --init {})",
+                        name, shell_word(name)));
     const bool splits = is_there("dataset_dict.json");
     if (splits || (is_there("dataset_info.json") && is_there("state.json"))) {
         bool classes = has_classes(folder / "dataset_info.json");

@@ -150,8 +150,7 @@ void require_known_path(const ReadOptions& reading, const std::string& path, boo
                               "others, to a file and name it with {}",
                               key, flag_of(key)));
     if (key == "data" && is_gone) throw DataError(gone_data_of_run(path));
-    // Where a blank stands, the rest would be more flags.
-    const std::string shown = path.find(' ') == path.npos ? name_in_command(path, "PATH") : "PATH";
+    const std::string shown = shell_word(name_in_command(path, "PATH"));
     throw ConfigError(fmt::format(
         "{0}: expected a path that you name or that was read as data here before, found '{1}', which only "
         "the "

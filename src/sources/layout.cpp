@@ -456,7 +456,7 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
             layout.warnings.push_back(fmt::format(
                 "{}: it is left out, as the name of {} ends otherwise; give both the same ending (in another "
                 "format, convert one of them with 'elmo data convert'), or score it with 'elmo eval RUN {}'",
-                other.string(), train.filename().string(), other.string()));
+                other.string(), train.filename().string(), shell_word(other.string())));
     }
 }
 

@@ -324,7 +324,7 @@ struct TextReader::Impl {
                     "answer the texts before tabs, or --input text if lines are texts",
                     record.file, is_pipe ? "save it to a file and " : "",
                     keys.size() == 1 && keys[0] != Config().text_column
-                        ? fmt::format(" --columns {},labels", keys[0])
+                        ? fmt::format(" --columns {}", shell_word(keys[0] + ",labels"))
                         : std::string()));
         }
         if (form != Form::kJson && !columns_flag.empty() && is_pipe)

@@ -109,13 +109,11 @@ void leave_out_unlabelled_test(const ReadOptions& reading, Layout& layout) {
     if (lack.empty()) return;
     layout.test_share = {reading.test_share, reading.equal_texts_together};
     layout.test.text = layout.test.labels = layout.splits_by_hash() ? layout.train.text : fs::path();
-    layout.warnings.push_back(fmt::format(
-        "{0}: {1}, so it is left out{2}; elmo predict RUN {0} answers it, and elmo eval RUN FILE scores a "
-        "file that has labels",
-        test.string(), lack,
-        layout.splits_by_hash()
-            ? fmt::format(" and a share of {} of the other rows is held out instead", layout.test_share.share)
-            : std::string()));
+    layout.warnings.push_back(
+        fmt::format("{}: {}, so it is left out, as if it were not there; elmo predict RUN {} answers it, and "
+                    "elmo eval RUN "
+                    "FILE scores a file that has labels",
+                    test.string(), lack, shell_word(test.string())));
 }
 
 }  // namespace elmo

@@ -131,7 +131,7 @@ class LinearRun {
         context_.info(fmt::format(
             "stopped before the model was complete: 'elmo train --out {} --resume' trains it from the "
             "beginning with the same options",
-            folder_.path().string()));
+            shell_word(folder_.path().string())));
         TrainResult result = result_of(context_, data_.config(), state_, data_);
         result.interrupted = true;
         return result;

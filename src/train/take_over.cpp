@@ -95,7 +95,7 @@ TakenOver take_over_labels(const Config& config, const LabelTable& labels, Head&
     if (taken.taken == 0)
         throw DataError(fmt::format(
             "init: none of the {} labels of {} is a label of {}; to take only its encoder, give --encoder {}",
-            with_commas(taken.labels), config.data, config.init, config.init));
+            with_commas(taken.labels), config.data, config.init, shell_word(config.init)));
     std::vector<std::int64_t> of_rows;  // of the labels that this rank has
     for (std::int64_t row = 0; row < head.labels(); ++row)
         of_rows.push_back(numbers[static_cast<std::size_t>(head.layout().label(row))]);

@@ -132,7 +132,7 @@ TEST_F(Convert, NamesThatAFormatCannotCarry) {
     write("a/trn_X_Y.txt", "1 2\n0:1 1:1\n");
     write("a/Y.txt", "two words\nwith, comma\n");
     EXPECT_EQ(convert("a", "fasttext", "ft").changed_names, 2);
-    EXPECT_EQ(read(folder_ / "ft/train.txt"), "__label__two_words __label__with,_comma text\twith tab\n");
+    EXPECT_EQ(read(folder_ / "ft/train.txt"), "__label__two_words __label__with,_comma text with tab\n");
     EXPECT_EQ(convert("a", "tsv", "tsv").changed_texts, 1);
     write("a/trn_X.txt", "__label__x is no label, a__label__ neither\n");
     EXPECT_EQ(convert("a", "fasttext", "marks").marked_texts, 1);

@@ -207,8 +207,16 @@ TEST(MemoryReport, AdvisesAboutWhatTakesMost) {
         return report.advice();
     };
     EXPECT_EQ(advice_with(100, 10, 20), "store the head in fewer bits (precision), or lower width");
-    EXPECT_EQ(advice_with(10, 100, 20), "take a smaller encoder: of bag, lower vocab_size or width");
+    EXPECT_EQ(advice_with(10, 100, 20), "lower vocab_size or width");
     EXPECT_EQ(advice_with(10, 20, 100), "lower batch_size, max_length or width");
+    report.fixed_width = true;  // of a transformer
+    EXPECT_EQ(advice_with(100, 10, 20),
+              "store the head in fewer bits (precision), or take an encoder of less width");
+    EXPECT_EQ(advice_with(10, 100, 20), "take a smaller encoder");
+    EXPECT_EQ(advice_with(10, 20, 100), "lower batch_size or max_length");
+    report.arena_bytes = 130;
+    report.max_bytes = 120;  // 10 too many, of which the step has 20
+    EXPECT_EQ(advice_with(10, 100, 20), "lower batch_size or max_length, or take a smaller encoder");
     report.program_bytes = 80 << 20;
     report.max_bytes = 70 << 20;
     EXPECT_EQ(report.advice(), "raise max_memory: the program and mapped files alone take 80.0 MiB");

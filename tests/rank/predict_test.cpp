@@ -550,7 +550,9 @@ TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
               std::string::npos);
     EXPECT_THROW(predict_files(quiet(), run(), {files[0]}, {}, other), ConfigError);
     changed = other;
-    changed.batch_size = 7;  // does not matter
+    Config batched = changed;  // few texts at a time are scored by other sums
+    batched.batch_size = 7;
+    EXPECT_THROW(predict_files(quiet(), run(), files, {}, batched), ConfigError);
     done = predict_files(quiet(), run(), files, {}, changed);
     EXPECT_EQ(done.texts, 30);
     EXPECT_EQ(done.resumed, 19);

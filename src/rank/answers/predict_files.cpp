@@ -40,24 +40,11 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 // Options that affect the content of an answer.
-constexpr OptionKey kAnswerKeys[] = {"top",
-                                     "threshold",
-                                     "format",
-                                     "probabilities",
-                                     "input",
-                                     "text_column",
-                                     "encoding",
-                                     "allow_invalid_utf8",
-                                     "device",
-                                     "columns",
-                                     "delimiter",
-                                     "allow_stray_quotes",
-                                     "quotes",
-                                     "id_column",
-                                     "with_text",
-                                     "cpu_products",
-                                     "label_thresholds",
-                                     "search"};
+constexpr OptionKey kAnswerKeys[] = {"top",        "threshold",        "format",    "probabilities",
+                                     "input",      "text_column",      "encoding",  "allow_invalid_utf8",
+                                     "device",     "columns",          "delimiter", "allow_stray_quotes",
+                                     "quotes",     "id_column",        "with_text", "cpu_products",
+                                     "batch_size", "label_thresholds", "search"};
 
 OrderedJson file_entry(const std::string& file) {
     std::error_code error;
@@ -104,6 +91,7 @@ void require_same_call(const fs::path& file, const OrderedJson& wanted, const st
         was["search"] = "exact";
         was["index_xxh64"] = "none";
     }
+    if (was.is_object() && !was.contains("batch_size")) was["batch_size"] = now["batch_size"];
     const auto text = [](const nlohmann::json& call, const std::string& key) {
         return call.is_object() && call.contains(key) ? json_string(call[key]) : std::string("nothing");
     };

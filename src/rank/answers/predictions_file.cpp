@@ -67,7 +67,7 @@ void require_predictions(const std::filesystem::path& file) {
             if (std::filesystem::exists(file / manifest, error))
                 throw DataError(fmt::format(
                     "{}: expected a file of predictions, found a run; score it with 'elmo eval {} DATA'",
-                    file.string(), file.string()));
+                    file.string(), shell_word(file.string())));
         throw DataError(
             fmt::format("{}: expected a file of predictions, found a folder; {}", file.string(), kForm));
     }

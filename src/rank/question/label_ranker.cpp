@@ -239,6 +239,10 @@ std::vector<std::pair<std::int64_t, double>> LabelRanker::nearest(std::int64_t l
     return result;
 }
 
+bool LabelRanker::has_neighbours() const {
+    return linear_ && linear_->model().neighbours.texts() > 0;
+}
+
 Nearest LabelRanker::nearest_texts(const TokenizedTexts& texts, std::int64_t limit) const {
     Nearest nearest = linear_->nearest_texts(texts.row(0));
     if (std::ssize(nearest) > limit) nearest.resize(static_cast<std::size_t>(limit));

@@ -60,6 +60,7 @@ class LabelRanker {
 
     // Of a linear model: the training texts that are most like the first of these, best first, and the labels
     // of such a text. Empty where the model has no index of them.
+    bool has_neighbours() const;
     Nearest nearest_texts(const TokenizedTexts& texts, std::int64_t limit) const;
     std::span<const std::int32_t> labels_of_text(std::int64_t text) const;
 

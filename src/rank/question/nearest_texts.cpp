@@ -49,9 +49,9 @@ void add_nearest_texts(const Context& context, const std::string& run, const Con
                        Explanation& explanation, std::string& why_not) {
     explanation.nearest = predictor.nearest_texts(text, limit);
     why_not.clear();
-    if (explanation.nearest.empty()) return;
+    if (!explanation.nearest || explanation.nearest->empty()) return;
     try {
-        read_nearest(context, run, config, explanation.nearest);
+        read_nearest(context, run, config, *explanation.nearest);
     } catch (const Error& error) {
         why_not = error.what();
     }

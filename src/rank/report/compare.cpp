@@ -23,11 +23,29 @@
 namespace elmo {
 namespace {
 
+// The runs, and the data set of the second where a copy of the same rows has the columns that it reads.
+struct Compared {
+    const std::string& first;
+    const std::string& second;
+    const Config* copy;
+
+    std::array<std::string, 2> runs() const { return {first, second}; }
+    Config config_of(const std::string& run, Config config) const {
+        if (copy != nullptr && run == second)
+            for (const OptionKey key : {OptionKey("data"), OptionKey("format"), OptionKey("text_column"),
+                                        OptionKey("label_column")})
+                copy_option(config, *copy, key);
+        return config;
+    }
+    Config resolved(const std::string& run, const Config& config) const {
+        return resolve_for_run(run, config_of(run, config));
+    }
+};
+
 constexpr int kLookedAt = 100;  // JSON objects in which a key is looked for
 
 // Whether the data only bears the name of the run's own.
-bool is_other_data(const Context& context, const std::string& run, const Config& config) {
-    const Config as_run = resolve_for_run(run, config);
+bool is_other_data(const Context& context, const std::string& run, const Config& as_run) {
     return ScoredRun(without_messages(context), run, Checkpoint(run, as_run.checkpoint), as_run, run)
                .config()
                .split != "test";
@@ -77,8 +95,9 @@ bool has_columns_of(Config of_run) {
 }
 
 // Data that has the columns of one run only is read from these for both: guessed ones may be other texts.
-void share_columns(const Context& context, Config& config, const std::string& first,
-                   const std::string& second) {
+void share_columns(const Context& context, Config& config, const Compared& compared) {
+    if (compared.copy != nullptr) return;
+    const auto& [first, second, copy] = compared;
     const Config of_first = resolve_for_run(first, config), of_second = resolve_for_run(second, config);
     const bool one = has_columns_of(of_first);
     if (one == has_columns_of(of_second)) return;
@@ -97,21 +116,21 @@ void share_columns(const Context& context, Config& config, const std::string& fi
 
 // Both runs are to read the same rows: those that the run whose own data it is would score. Of other data it
 // is still open which.
-Config with_shared_rows(const Context& context, Config config, const std::string& first,
-                        const std::string& second) {
-    for (const std::string& run : {first, second})
+Config with_shared_rows(const Context& context, Config config, const Compared& compared) {
+    for (const std::string& run : compared.runs())
         refuse_vectors(Checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead), "scoring");
-    const Config of_first = resolve_for_run(first, config);
+    const Config of_first = resolve_for_run(compared.first, config);
     const ReadOptions reading(of_first);
     require_known_path(reading, reading.data, reading.data_of_run, "data");
     if (!given(config, "data")) set_option(config, "data", of_first.data);
-    share_columns(context, config, first, second);
+    share_columns(context, config, compared);
     if (config.split != "auto") return config;
-    Config chosen;
-    for (const std::string& run : {first, second}) {
+    for (const std::string& run : compared.runs()) {
         const Config of_run = Checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead).config();
-        chosen = with_scored_split(with_run_reading(config, of_run), of_run);
-        if (chosen.split != "test" || (ranks_of(context).is_first() && is_other_data(context, run, config)))
+        const Config chosen =
+            with_scored_split(with_run_reading(compared.config_of(run, config), of_run), of_run);
+        if (chosen.split != "test" ||
+            (ranks_of(context).is_first() && is_other_data(context, run, compared.resolved(run, config))))
             continue;
         for (const OptionKey key : {OptionKey("test_share"), OptionKey("equal_texts")}) {
             if (given(config, key)) continue;
@@ -125,10 +144,11 @@ Config with_shared_rows(const Context& context, Config config, const std::string
 }
 
 // `texts`: how many each of them reads.
-[[noreturn]] void refuse_other_rows(const Config& config, const std::string& first, const std::string& second,
+[[noreturn]] void refuse_other_rows(const Config& config, const Compared& compared,
                                     std::array<std::int64_t, 2> texts) {
-    const std::string one = resolve_for_run(first, config).text_column,
-                      other = resolve_for_run(second, config).text_column;
+    const auto& [first, second, copy] = compared;
+    const std::string one = compared.resolved(first, config).text_column,
+                      other = compared.resolved(second, config).text_column;
     const std::string found = texts[0] == texts[1] ? fmt::format("other rows or labels for {}", second)
                                                    : fmt::format("{} texts for {} and {} for {}", texts[0],
                                                                  first, texts[1], second);
@@ -146,11 +166,10 @@ Config with_shared_rows(const Context& context, Config config, const std::string
 }
 
 // Before the data is read. Whether one of the runs is judged at a threshold.
-bool require_thresholds(const Context& context, const std::string& first, const std::string& second,
-                        const Config& config) {
+bool require_thresholds(const Context& context, const Compared& compared, const Config& config) {
     bool any = false;
-    for (const std::string& run : {first, second}) {
-        const Config as_run = resolve_for_run(run, config);
+    for (const std::string& run : compared.runs()) {
+        const Config as_run = compared.resolved(run, config);
         try {
             any |= scoring_threshold(context, as_run, Checkpoint(run, as_run.checkpoint)).has_value();
         } catch (const ConfigError& error) {
@@ -163,42 +182,43 @@ bool require_thresholds(const Context& context, const std::string& first, const 
 // Reads the data as both runs do, before one of them is ranked: the other may not be able to. All rows where
 // they would score others than each other: those that did not train the one, say. What there is to say is
 // said when they are scored.
-Config with_equal_rows(const Context& context, Config config, const std::string& first,
-                       const std::string& second) {
+Config with_equal_rows(const Context& context, Config config, const Compared& compared) {
     struct Rows {
         std::int64_t number;
         std::uint64_t hash;
     };
     const auto rows_of = [&](const std::string& run) {
-        const Config as_run = resolve_for_run(run, config);
+        const Config as_run = compared.resolved(run, config);
         const ScoredRun scored(without_messages(context), run, Checkpoint(run, as_run.checkpoint), as_run,
                                run);
         return Rows{scored.num_rows(), scored.rows_hash()};
     };
-    const Rows of_first = rows_of(first), of_second = rows_of(second);
+    const Rows of_first = rows_of(compared.first), of_second = rows_of(compared.second);
     if (of_first.hash == of_second.hash) return config;
-    if (config.split != "auto") refuse_other_rows(config, first, second, {of_first.number, of_second.number});
+    if (config.split != "auto") refuse_other_rows(config, compared, {of_first.number, of_second.number});
     choose_option(config, "split", &Config::split, std::string("all"),
                   "the rows that did not train the one run are not those that did not train the other");
-    return with_equal_rows(context, std::move(config), first, second);
+    return with_equal_rows(context, std::move(config), compared);
 }
 
 }  // namespace
 
 Comparison compare(const Context& given_context, const std::string& first, const std::string& second,
-                   const Config& given, const RowsName& rows) {
+                   const Config& given, const RowsName& rows, const Config* copy_for_second) {
     refuse_single_outputs(given);
     const Context context = with_said_once(given_context, "");  // both read the same data
-    Config config = with_shared_rows(context, given, first, second);
+    const Compared compared{first, second, copy_for_second};
+    Config config = with_shared_rows(context, given, compared);
     std::int64_t depth = 0;  // alike for both: where only the one is calibrated, it would be ranked deeper
     if (ranks_of(context).is_first()) {
-        if (require_thresholds(context, first, second, config)) depth = kMostAnswers;
-        config = with_equal_rows(context, std::move(config), first, second);
+        if (require_thresholds(context, compared, config)) depth = kMostAnswers;
+        config = with_equal_rows(context, std::move(config), compared);
     }
     const DetailedEvaluation a = evaluate_in_detail(context, first, config, rows, first, depth),
-                             b = evaluate_in_detail(context, second, config, rows, second, depth);
+                             b = evaluate_in_detail(context, second, compared.config_of(second, config), rows,
+                                                    second, depth);
     if (a.rows_hash != b.rows_hash)
-        refuse_other_rows(config, first, second, {a.evaluation.num_samples, b.evaluation.num_samples});
+        refuse_other_rows(config, compared, {a.evaluation.num_samples, b.evaluation.num_samples});
     keep_scores(context, first, config, a.evaluation);
     keep_scores(context, second, config, b.evaluation);
     Comparison result{a.evaluation, b.evaluation, {}};

@@ -243,6 +243,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         request_.host = text(message[http::field::host]);
         request_.authorization = text(message[http::field::authorization]);
         request_.site = text(message["Sec-Fetch-Site"]);
+        request_.origin = text(message[http::field::origin]);
         request_.json_length = text(message["Inference-Header-Content-Length"]);
         request_.peer = peer_;
     }

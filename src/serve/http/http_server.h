@@ -19,6 +19,7 @@ struct HttpRequest {
     std::string method;
     std::string path, query;  // of the target: before and after the question mark, still encoded
     std::string host, authorization;
+    std::string origin;       // of the page that sends it, as a browser says
     std::string site;         // where the page comes from that sends it, as a browser says (Sec-Fetch-Site)
     std::string json_length;  // KServe's header for a JSON text that binary data follows
     std::string body;

@@ -156,8 +156,9 @@ void JsonRows::text(const Record& record, const std::vector<std::string>& keys, 
         std::string_view piece;
         if (value.get(piece) != simdjson::SUCCESS)
             fail(record, fmt::format("a string at '{}'", key), show(value),
-                 value.is_object() ? fmt::format("name a key inside with --text-column {}.KEY", key)
-                                   : "write it as a string, or name another key with --text-column");
+                 value.is_object()
+                     ? fmt::format("name a key inside with --text-column {}", shell_word(key + ".KEY"))
+                     : "write it as a string, or name another key with --text-column");
         if (!out.empty() && !piece.empty()) out += ' ';
         out += piece;
     };
@@ -262,9 +263,9 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
             fail(record, fmt::format("labels at '{}' that are strings or whole numbers", key), show(item),
                  item.is_null() ? std::string(kNullAdvice)
                  : item.is_object()
-                     ? fmt::format("name a key inside with --label-column {}.KEY; where the keys are "
+                     ? fmt::format("name a key inside with --label-column {}; where the keys are "
                                    "the labels, write them as a list like [\"a\", \"b\"]",
-                                   key)
+                                   shell_word(key + ".KEY"))
                  : item.is_array() ? "write the labels of a row as one list like [\"a\", \"b\"]"
                                    : "write each label as a string, or name another key with --label-column");
         }

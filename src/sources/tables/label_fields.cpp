@@ -105,7 +105,7 @@ std::string joining_advice(const std::vector<std::string>& text_columns,
     }
     if (meant.size() == text_columns.size()) return {};
     return fmt::format("+ joins {}s: --text-column {}", kind,
-                       quoted(fmt::format("{}", fmt::join(meant, "+"))));
+                       shell_word(quoted(fmt::format("{}", fmt::join(meant, "+")))));
 }
 
 std::string one_column_advice(std::string_view label_column, const std::vector<std::string>& names,
@@ -151,7 +151,7 @@ void split_csv(const Record& record, std::vector<std::string>& fields, char deli
                                                  : kStrayAdvice);
                 strays = true;
                 const std::string_view tail = rest.substr(0, rest.find(delimiter));
-                field += tail;
+                field = fmt::format("\"{}\"{}", field, tail);  // the quotes were of the text
                 rest.remove_prefix(tail.size());
             }
         } else {
