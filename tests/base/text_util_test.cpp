@@ -109,6 +109,20 @@ TEST(FindInvalidUtf8, FindsTheOffset) {
     EXPECT_EQ(find_invalid_utf8("\xc3\xa9\xc3"), 2u);
 }
 
+TEST(ShellWord, IsTypedAsItStands) {
+    EXPECT_EQ(shell_word("runs/a-1.csv"), "runs/a-1.csv");
+    EXPECT_EQ(shell_word("stra\xc3\x9f"
+                         "e.csv"),
+              "stra\xc3\x9f"
+              "e.csv");
+    EXPECT_EQ(shell_word("my run"), "\"my run\"");
+    EXPECT_EQ(shell_word("it's"), "\"it's\"");
+    EXPECT_EQ(shell_word(""), "\"\"");
+    EXPECT_EQ(shell_word("a;b"), "\"a;b\"");
+    EXPECT_EQ(shell_word("$x y's"), "'$x y'\\''s'");
+    EXPECT_EQ(shell_word("say \"hi\""), "'say \"hi\"'");
+}
+
 std::string shown(std::string_view text, std::size_t limit = 60) {
     return quoted(text, limit);
 }

@@ -640,6 +640,24 @@ TEST_F(FirstUse, LabelsOfHeldOutRowsAreTrueInAPartOfTheData) {
     EXPECT_EQ(own["P@1"], copy["P@1"]);
 }
 
+TEST_F(FirstUse, ASearchThatTrainedNothingFails) {
+    const Outcome outcome = run_elmo({"tune", data(), "--out", folder_.text("tuned"), "--encoder", "bag",
+                                      "--width", "16", "--epochs", "1000000", "--budget", "1s"});
+    EXPECT_EQ(outcome.status, 130) << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "stopped before")) << outcome.err;
+}
+
+// Commands that are printed can be typed.
+TEST_F(FirstUse, NamesWithBlanksAreInQuotesInCommands) {
+    const std::string file = folder_.write("my set/x_train.csv", csv_rows(0, 60)),
+                      test = folder_.write("my set/x_test.csv", "text\na cat here\n");
+    const Outcome trained = run_elmo({"train", file, "--out", folder_.text("my run")});
+    expect_success(trained);
+    EXPECT_TRUE(contains(trained.err, "elmo predict RUN \"" + test + "\" answers it")) << trained.err;
+    expect_failure(run_elmo({"eval", "--predictions", folder_.text("my run"), file}), 1,
+                   {"score it with 'elmo eval \"" + folder_.text("my run") + "\" DATA'"});
+}
+
 TEST_F(FirstUse, ASearchSaysOnceWhatItsTrainingsSayOfTheData) {
     std::string rows = csv_rows(0, 100);
     for (int i = 100; i < 140; ++i) rows += text_of(i) + ",alone" + std::to_string(i) + "\n";

@@ -571,6 +571,17 @@ TEST_F(Workflow, APlanThatDoesNotFitSaysSo) {
     EXPECT_GT(Json::parse(tight.out)["total_bytes"], 100 << 20);  // the smallest plan is shown all the same
     EXPECT_TRUE(contains(tight.err, "max_memory of 100.0 MiB")) << tight.err;
     expect_success(run_elmo(plan + Words{"--max-memory", "100GiB"}));
+    // What fits by the table does.
+    const Words large = {"plan", "--labels", "1000", "--width", "64"};
+    const auto bytes = [&](const char* batch) {
+        const Outcome outcome = run_elmo(large + Words{"--batch-size", batch, "--json"});
+        return outcome.status == 0 ? Json::parse(outcome.out).at("total_bytes").get<std::int64_t>() : 0;
+    };
+    const std::string between = std::to_string((bytes("2048") + bytes("4096")) / 2);
+    const Outcome said = run_elmo(large + Words{"--batch-size", "4096", "--max-memory", between});
+    EXPECT_EQ(said.status, 1);
+    EXPECT_TRUE(contains(said.err, "training would stop; --batch-size 2048 fits")) << said.err;
+    expect_success(run_elmo(large + Words{"--batch-size", "2048", "--max-memory", between}));
 }
 
 TEST_F(Workflow, TrainingIsNotOverwrittenUnlessAsked) {

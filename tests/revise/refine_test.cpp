@@ -279,6 +279,28 @@ TEST_F(Refine, AStopKeepsWhatIsDone) {
     expect_same_files(whole.out + "/best", config.out + "/best");
 }
 
+TEST_F(Refine, OptionsThatAreNotGivenAgainAreThoseItWasBegunWith) {
+    Config config = refine_config("stopped");
+    config.epochs = 3;
+    std::atomic<bool> begun{false};
+    Sinks sinks = silent();
+    sinks.progress_every = {};
+    sinks.progress = [&](const ProgressReport&) { begun = true; };
+    EXPECT_TRUE(refine(quiet().with_sinks(sinks).with_stop(begun), run, config).interrupted);
+    Config again = config;
+    again.epochs = Config().epochs;
+    again.sources.erase("epochs");
+    again.resume = true;
+    Config other = again;
+    other.epochs = 4;
+    EXPECT_NE(refusal<ConfigError>(other).find("the refinement has epochs = 3, found 4"), std::string::npos);
+    EXPECT_EQ(refine(quiet().with_stop(stop), run, again).labels_done, kLabels);
+    Config whole = refine_config("whole");
+    whole.epochs = 3;
+    refine(quiet().with_stop(stop), run, whole);
+    expect_same_files(whole.out + "/best", config.out + "/best");
+}
+
 TEST_F(Refine, WhatCannotBeIsRefused) {
     Config config = refine_config("out");
     config.precision = "e3m4";
