@@ -66,7 +66,9 @@ void Bootstrap::add(std::span<const MetricSums> row) {
 
 std::vector<std::vector<double>> Bootstrap::replicate_scores() const {
     std::vector<std::vector<double>> values;  // of each score
+    const bool any = std::ranges::any_of(rows_, [](double rows) { return rows > 0; });
     for (std::size_t r = 0; r < rows_.size(); ++r) {
+        if (any && rows_[r] == 0) continue;  // of few rows: a replicate without one has no scores
         const auto scores = scores_of(ks_, std::span(sums_).subspan(r * ks_.size(), ks_.size()), rows_[r],
                                       with_propensities_);
         values.resize(scores.size());

@@ -33,7 +33,7 @@ class Bootstrap {
     void add(std::span<const MetricSums> row);
 
     std::int64_t replicates() const { return static_cast<std::int64_t>(rows_.size()); }
-    // The values of each score in all replicates; scores in the order of scores_of.
+    // The values of each score in all replicates that have rows; scores in the order of scores_of.
     std::vector<std::vector<double>> replicate_scores() const;
     // The central `confidence` of each.
     std::vector<Interval> intervals(double confidence) const;

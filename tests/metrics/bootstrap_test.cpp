@@ -66,6 +66,18 @@ TEST(Bootstrap, IsWhatTheDefinitionSays) {
     }
 }
 
+// Of one row a third of the replicates are empty.
+TEST(Bootstrap, AReplicateWithoutRowsHasNoScores) {
+    RankingMetrics metrics({1});
+    Bootstrap bootstrap(100, {1}, false);
+    const std::vector<std::int64_t> predicted = {3}, truth = {3};
+    metrics.add_row(std::span<const std::int64_t>(predicted), std::span<const std::int64_t>(truth));
+    bootstrap.add(metrics.last_row());
+    const Interval interval = bootstrap.intervals(0.95)[0];
+    EXPECT_EQ(interval.low, 1);
+    EXPECT_EQ(interval.high, 1);
+}
+
 TEST(Bootstrap, TheWidthIsThatOfAMean) {
     // Half of 2,500 rows are hits: the mean has a standard error of 0.01.
     RankingMetrics metrics({1});
