@@ -37,6 +37,11 @@ void run_plan(Invocation& call) {
         write_json(plan);
     else
         write_stdout(plan.describe());
+    if (!report.fits() && plan.choices.empty())
+        throw OutOfMemory(
+            fmt::format("the plan needs {}, more than max_memory of {}, to which a linear training does "
+                        "not keep; --encoder bag does",
+                        human_bytes(report.total_bytes()), human_bytes(report.max_bytes)));
     if (!report.fits())
         throw OutOfMemory(
             fmt::format("the plan needs {}, more than max_memory of {}, and training would stop; {}",

@@ -66,6 +66,7 @@ struct OptionSource {
     std::string reason;         // for people: "recipe demo", "given on the command line"
     std::string value;          // what was set, as text: if the member differs now, it was assigned since
     std::string original = {};  // of a path to a copy that goes with the call: what it was copied from
+    bool named_by_run = false;  // a path that was set, though only a run names it
 };
 
 struct ELMO_API Config {
@@ -145,8 +146,9 @@ ELMO_API void mark_option(Config& config, std::string_view key, Origin origin, s
 // logs keep that of the original: the copy goes with the call.
 ELMO_API void set_copied(Config& config, std::string_view key, const std::string& copy,
                          const std::string& original);
-// Then: that it is what a run names, and nobody in the call.
-ELMO_API void mark_copied_of_run(Config& config, std::string_view key);
+// Whether what the key was set to is only what a run names, though its origin is another: then a run says
+// where its data is no longer what it was.
+ELMO_API void mark_named_by_run(Config& config, std::string_view key, bool by_run = true);
 // The value of a key as recipes keep it: of a copied path that of the original.
 ELMO_API std::string original_value(const Config& config, std::string_view key);
 // Every option with its value and the reason for it, in the order of options().

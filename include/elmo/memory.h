@@ -35,6 +35,7 @@ struct ELMO_API MemoryReport {
     std::int64_t max_bytes = 0;   // max_memory, 0 if not given
     bool fits() const { return max_bytes == 0 || total_bytes() <= max_bytes; }
     bool fixed_width = false;        // the encoder has its own
+    bool fixed_model = false;        // a run's: only what works on it can be made smaller
     std::int64_t chunks = 1;         // chosen or given
     std::string recompute = "none";  // of the encoder's layers, chosen or given
     std::string describe() const;    // a table for people

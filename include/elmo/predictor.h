@@ -49,8 +49,11 @@ template <typename Visit>
 void visit_fields(const Answer& answer, Visit&& visit) {
     if (!answer.file.empty()) visit("file", answer.file);
     visit("line", answer.line);
-    if (answer.id.is_number)
+    const bool is_whole = answer.id.text.find_first_not_of("-0123456789") == std::string::npos;
+    if (answer.id.is_number && is_whole)
         visit("id", static_cast<std::int64_t>(std::strtoll(answer.id.text.c_str(), nullptr, 10)));
+    else if (answer.id.is_number)
+        visit("id", std::strtod(answer.id.text.c_str(), nullptr));
     else if (!answer.id.text.empty())
         visit("id", answer.id.text);
     if (answer.text) visit("text", *answer.text);

@@ -15,7 +15,7 @@ struct Config;
 // What the input calls a text; empty if it has no id.
 struct TextId {
     std::string text;
-    bool is_number = false;  // a whole number in JSON, and to be written as one
+    bool is_number = false;  // a number in JSON, of 64 bits, and to be written as one
 };
 
 class ELMO_API TextReader {

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import OF_ONE_RUN, document, make_config, number, whole_number
@@ -11,7 +11,7 @@ from elmo._data import is_rows, refuse_separator, set_columns_of_run, set_data, 
 from elmo._inputs import describe, folder_of, is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
-from elmo._run import (Run, compare_runs, evaluate_run, export_run, hashes_of, index_run, refuse_lost_validation, report_run,
+from elmo._run import (Run, compare_runs, evaluate_run, export_run, hashes_of, index_run, names_data_of, refuse_lost_validation, report_run,
                        set_own_data, set_validation_of_run, unless_linear)
 
 if TYPE_CHECKING:
@@ -49,26 +49,23 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     listener = Listener(progress, on_log, on_validation)
     kept: list[Any] = []
     refuse_separator(texts, options)
-    has_rows, init = data is not None or texts is not None, options.get("init")
-    if init and (has_rows or is_rows(opened(validation))):
-        set_columns_of_run(config, init, data, options)
-    elif has_rows and options.get("resume") and is_path(out) and hashes_of(out) is not None:
-        set_columns_of_run(config, out, data, options)
-    if init and has_rows:
-        set_test_of_init(config, init)
-    if has_rows or not (options.get("resume") or init):
+    has_rows, init, resume = data is not None or texts is not None, options.get("init"), options.get("resume")
+    if init and not resume:
+        kept = set_rows_beside_init(config, init, data, texts, labels, test, validation, label_names, options, lambda: True)
+    elif has_rows or not resume:
+        if resume and is_path(out):
+            set_columns_of_begun(config, out, data, options)
+        if init:
+            set_test_of_init(config, init)
         kept = set_data(config, data, texts, labels, test, validation, label_names, options.get("test_share"))
-        if options.get("resume") and out is not None:
+        if resume and out is not None:
             kept += set_validation_of_run(config, path_of(out, "out", "a folder for the run"),
                                           refuse_lost_validation("give the same ones again as validation=(texts, labels)"))
-        elif init:
-            kept += set_validation_of_run(config, init, lambda why: take_default_validation(config, why))
-    elif options.get("resume"):
-        if out is not None:
-            kept = set_own_data(config, path_of(out, "out", "a folder for the run"), "give them again as texts=… and labels=…",
-                                "give data too, and the same ones again as validation=(texts, labels)")
+    elif out is not None:
+        kept = set_own_data(config, path_of(out, "out", "a folder for the run"), "give them again as texts=… and labels=…",
+                            "give data too, and the same ones again as validation=(texts, labels)")
     else:
-        kept = set_data_of_init(config, init, labels, test, validation, label_names)
+        kept = set_nothing_but_validation(config, labels, test, validation, label_names)
     temporary = None
     if out is None:
         if options.get("resume"):
@@ -92,11 +89,34 @@ def set_test_of_init(config: _core.Config, init: Any) -> None:
         config.set("test", test_of_init)
 
 
-def set_data_of_init(config: _core.Config, init: Any, labels: Any, test: Any, validation: Any, label_names: Any) -> list[Any]:
-    """The run that a training starts from knows its data, as a continued run does."""
-    kept = set_nothing_but_validation(config, labels, test, validation, label_names)
-    return kept + unless_linear(init, lambda: set_own_data(config, init, "give rows as data, or as texts and labels",
-                                                           "give them again, or others, as validation=(texts, labels), or a share"))
+def set_rows_beside_init(config: _core.Config, init: Any, data: Any, texts: Any, labels: Any, test: Any, validation: Any,
+                         label_names: Any, options: Any, takes_validation: Callable[[], bool]) -> list[Any]:
+    """The rows of a training that starts from a run, whose columns, and where they are wanted validation rows, count."""
+    has_rows = data is not None or texts is not None
+    if has_rows or is_rows(opened(validation)):
+        set_columns_of_run(config, init, data, options)
+    if not has_rows:  # the run knows its data, as a continued one does
+        kept = set_nothing_but_validation(config, labels, test, validation, label_names)
+        return kept + unless_linear(init, lambda: set_own_data(config, init, "give rows as data, or as texts and labels",
+                                                               "give them again, or others, as validation=(texts, labels), or a share"))
+    set_test_of_init(config, init)
+    kept = set_data(config, data, texts, labels, test, validation, label_names, options.get("test_share"))
+    if takes_validation():
+        kept += set_validation_of_run(config, init, lambda why: take_default_validation(config, why))
+    return kept
+
+
+def set_columns_of_begun(config: _core.Config, out: Any, data: Any, options: Any) -> None:
+    """Rows that are given again to a training that is continued, perhaps in another form, are read from its columns."""
+    recipe = os.path.join(out, "recipe.toml")  # of one that stopped before its first checkpoint
+    if hashes_of(out) is not None:
+        set_columns_of_run(config, out, data, options)
+    elif os.path.isfile(recipe) and not is_path(opened(data)):
+        begun = _core.Config()
+        begun.load_recipe(recipe)
+        for key in ("text_column", "label_column"):
+            if options.get(key) is None and begun.given(key):
+                config.set(key, begun.get(key))
 
 
 @document("t", without=("data", "out", "validation"))
@@ -112,13 +132,9 @@ def tune(data: Any = None, *, texts: Any = None, labels: Any = None, validation:
     """
     config = make_config("t", options, recipe)
     trials, seconds = whole_number(trials, "trials"), number(seconds, "seconds")
-    has_rows, init = data is not None or texts is not None, options.get("init")
-    if init and (has_rows or is_rows(opened(validation))):
-        set_columns_of_run(config, init, data, options)
-    if init and has_rows:
-        set_test_of_init(config, init)
-    if init and not has_rows:
-        kept = set_data_of_init(config, init, labels, None, validation, label_names)
+    if init := options.get("init"):
+        kept = set_rows_beside_init(config, init, data, texts, labels, None, validation, label_names, options,
+                                    lambda: names_data_of(config, init))
     else:
         kept = set_data(config, data, texts, labels, None, validation, label_names, options.get("test_share"))
     config.set("out", path_of(out, "out", "a folder for the search"))

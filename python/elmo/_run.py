@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # Runs of this process that have copies of the rows that trained them, by folder, as long as their objects live.
 TRAINED: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
+COLUMNS = ("text_column", "label_column")
 # What the folder of a run has, also before its first checkpoint; that of a checkpoint has the third.
 PARTS = ("best", "last", "manifest.json", "recipe.toml", "log.jsonl")
 
@@ -304,19 +305,40 @@ def compare_runs(first: Any, second: Any, data: Any, texts: Any, labels: Any, la
 def copy_for_second(first: Any, second: Any, data: Any, texts: Any, options: Any) -> tuple[_core.Config | None, list[Any]]:
     """Where two runs are compared on a table of which they read other columns: a copy of it as the second one reads it, in a
     configuration, and what has to live as long as it is used."""
-    of_first = _core.resolve_for_run(folder_of(first), _core.Config())
-    if data is None and texts is None and of_first.get("test") == "":
+    if texts is not None:
+        return None, []
+    of_first, is_own = _core.resolve_for_run(folder_of(first), _core.Config()), data is None
+    if is_own and has_lost_rows(of_first):
+        of_second = _core.resolve_for_run(folder_of(second), _core.Config())
+        for key in COLUMNS:
+            if (kept := of_first.get(key)) not in (_core.Config().get(key), other := of_second.get(key)):
+                raise _core.DataError(f"{key}: of the rows from memory that trained {folder_of(first)} only what {kept!r} holds is kept, "
+                                      f"and {folder_of(second)} reads {other!r}; give rows that have both as data")
+        return None, []
+    if is_own:
         data = path if os.path.exists(path := _core.known_path(of_first, "data")) else None
     table = opened(data)
-    if texts is not None or data is None or is_path(table):
+    if data is None or is_path(table):
         return None, []
     columns = []
     for run in (first, second):
         config = make_config("e", options)
         set_columns_of_run(config, run, test_of(table), options, name_of_split(name_of_file(data), table, "test"))
-        columns.append((config.get("text_column"), config.get("label_column")))
-    config = make_config("e", options)
-    return (None, []) if columns[0] == columns[1] else (config, set_scored_data(second, config, data, None, None, None, options, ""))
+        columns.append([(key, config.get(key)) for key in COLUMNS])
+    if columns[0] == columns[1]:
+        return None, []
+    if not is_own:
+        config = make_config("e", options)
+        return config, set_scored_data(second, config, data, None, None, None, options, "")
+    for key, column in columns[1]:
+        of_first.set(key, column)
+    return of_first, read_again(of_first, config.get("split") not in ("train", "validation"))
+
+
+def names_data_of(config: _core.Config, run: Any) -> bool:
+    """Whether the data is what the run was trained on, by its path or by what its rows are."""
+    own, named = _core.resolve_for_run(folder_of(run), _core.Config()).get("data"), config.original("data")
+    return named == own or os.path.realpath(named) == os.path.realpath(own)
 
 
 # Of the library, about labels that are not the run's.
@@ -337,11 +359,15 @@ def set_own_data(config: _core.Config, run: Any, advice: str, of_validation: str
     """Sets the rows that a run was trained on, where they are copies or only Python reads them; returns what has to live
     as long as they are used. Otherwise the library takes them from the run. Test rows need be there only for what
     `needs_test`, validation rows where there is advice `of_validation`."""
-    owner = owner_of_rows(run)
-    if owner is not None:
+    owner, of_run = owner_of_rows(run), _core.resolve_for_run(folder_of(run), _core.Config())
+    others = [key for key in COLUMNS if config.given(key) and config.get(key) != of_run.get(key)]
+    if owner is not None and not others:
         own, kept = owner._own, list(owner._kept)
     else:
         own = _core.resolve_for_run(folder_of(run), config)
+        if owner is not None and has_lost_rows(own):
+            raise _core.ConfigError(f"{others[0]}: of the rows from memory that trained {folder_of(run)} only what {of_run.get(others[0])!r} "
+                                    f"holds is kept, found {own.get(others[0])!r}; give rows")
         if has_lost_rows(own):
             raise _core.DataError(f"{folder_of(run)}: this run was trained on rows from memory, which it does not keep; {advice}")
         if of_validation and not config.given("validation") and _core.is_row_folder(own.get("validation")):
@@ -353,7 +379,7 @@ def set_own_data(config: _core.Config, run: Any, advice: str, of_validation: str
             value, original = own.get(key), own.original(key)
             config.set_copy(key, value, original if original != value else "")
             if key == "data":
-                config.of_run(key)
+                config.named_by_run(key)
     return kept
 
 
@@ -408,9 +434,9 @@ def has_lost_rows(of_run: _core.Config) -> bool:
     return _core.is_row_folder(of_run.get("data"))
 
 
-def is_own_file_with_test(run: Any, path: Any, options: Any) -> bool:
+def is_own_file_with_test(run: Any, path: Any) -> bool:
     """Whether a file that only Python reads is the run's own, beside which test rows were given."""
-    if not is_table_file(path) or any(options.get(key) is not None for key in ("text_column", "label_column")):
+    if not is_table_file(path):
         return False
     of_run = _core.resolve_for_run(folder_of(run), _core.Config())
     return os.path.realpath(path) == os.path.realpath(of_run.get("data")) and of_run.get("test") != ""
@@ -422,7 +448,7 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     refuse_labels_alone(texts, labels, label_names)
     refuse_separator(texts, options)
     as_file, path = is_table_file(data), data
-    if texts is None and as_file and is_own_file_with_test(run, path, options):
+    if texts is None and as_file and is_own_file_with_test(run, path):
         data = None
     data = opened(data)
     given = options.get("validation")

@@ -88,7 +88,9 @@ void bind_config(nb::module_& module) {
             },
             nb::arg("key"), nb::arg("copy"), nb::arg("original"),
             "A path to a copy; recipes keep that of the original.")
-        .def("of_run", &mark_copied_of_run, nb::arg("key"), "Then: that nobody named it in this call.")
+        .def(
+            "named_by_run", [](Config& config, std::string_view key) { mark_named_by_run(config, key); },
+            nb::arg("key"), "Then: that only a run names it.")
         .def(
             "load_recipe", [](Config& config, const std::string& path) { load_recipe(config, path); },
             nb::arg("path"))

@@ -86,6 +86,42 @@ def test_each_run_reads_its_own_columns_of_a_table(tmp_path):
         elmo.compare(*runs, bootstrap=0)
 
 
+def test_own_rows_are_read_from_the_columns_that_a_run_has_only(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    colours = ["red", "green", "blue"]
+    table = pandas.DataFrame([{"title": f"{colours[j]} thing {i}", "body": f"{colours[(j + 1) % 3]} matter {i}", "kind": colours[j]}
+                              for i in range(100) for j in range(3)])
+    train, test = table[:240], table[240:]
+    table[:240].to_parquet(tmp_path / "train.parquet")
+    test.to_parquet(tmp_path / "test.parquet")
+    for name, data, tests in (("frame", train, test), ("file", tmp_path / "train.parquet", tmp_path / "test.parquet")):
+        title, body = (elmo.train(data, text_column=column, label_column="kind", test=tests, out=tmp_path / f"{name} {column}")
+                       for column in ("title", "body"))
+        assert title.evaluate()["P@1"] == body.evaluate()["P@1"] == 100
+        given = title.compare(body, test)
+        assert given.first["P@1"] == given.second["P@1"] == 100
+        if name == "frame":  # copies have the one column only
+            for call in (lambda: title.compare(body), lambda: body.compare(title)):
+                with pytest.raises(elmo.DataError, match="only what '(title|body)' holds is kept, and .* give rows that have both as data"):
+                    call()
+            with pytest.raises(elmo.ConfigError, match="text_column: of the rows from memory .* only what 'title' holds is kept"):
+                title.evaluate(text_column="body")
+        else:
+            own = title.compare(body)
+            assert own.first["P@1"] == own.second["P@1"] == 100 and own.first.protocol.samples == 60
+            assert title.evaluate(text_column="body")["P@1"] < 50
+            columns = dict(text_column="title", label_column="kind")
+            assert title.evaluate(data, **columns)["P@1"] == 100 and title.evaluate(data, **columns).protocol.samples == 60
+
+
+def test_runs_on_different_rows_from_memory():
+    (texts, labels), (others, of_others) = rows(200), rows(200, seed=5)
+    first = elmo.train(texts=texts, labels=labels)
+    second = elmo.train(texts=[f"another {text}" for text in others], labels=of_others)
+    compared = elmo.compare(first, second, bootstrap=0)
+    assert compared.first.protocol.samples == compared.second.protocol.samples == first.evaluate(bootstrap=0).protocol.samples
+
+
 def test_what_cannot_be_compared(run, texts, labels):
     for call, message in ((lambda: run.compare(3, texts=texts, labels=labels), "run: expected a Run, or its folder, found 3"),
                           (lambda: run.compare(run, texts=texts, labels=labels, errors=3), "errors: is about one run, found two"),

@@ -126,7 +126,7 @@ def test_validation_that_only_python_reads_beside_a_file(tmp_path):
     assert elmo.Run(run.path).evaluate(bootstrap=0).protocol.data == str(tmp_path / "rows.jsonl")
     assert elmo_program("eval", run.path, "--bootstrap", 0).returncode == 0
     printed = elmo_program("calibrate", run.path)
-    assert f"{file}: expected text" in printed.stderr and "Parquet" in printed.stderr
+    assert f"{file}: expected text" in printed.stderr and "Parquet" in printed.stderr and "with --validation" in printed.stderr
 
 
 def test_a_file_that_only_the_run_names_is_not_read(tmp_path):
@@ -189,6 +189,28 @@ def test_the_command_that_is_named_reads_labels_as_the_run_did(tmp_path):
     subprocess.run([sys.executable, "-c", command[1]], check=True, cwd=tmp_path)
     again = json.loads(elmo_program("eval", tmp_path / "run", "--data", command[2], "--json", cwd=tmp_path).stdout)
     assert again["P@1"] == run.evaluate()["P@1"] > 90
+
+
+def test_the_command_that_is_named_has_the_separator(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame({"text": [f"news {i}" for i in range(100)], "labels": ["a;b", "b"] * 50}).to_parquet(tmp_path / "rows.parquet")
+    for separator in (";", "|", "a b", "$", "'"):
+        run = elmo.train(tmp_path / "rows.parquet", label_separator=separator, out=tmp_path / "run", overwrite=True)
+        command = re.search(r'python3 -c "(import elmo; .*?)" and name', elmo_program("eval", run.path, cwd=tmp_path).stderr)[1]
+        said = subprocess.run(["bash", "-c", f'printf %s "{command}"'], capture_output=True, text=True, check=True).stdout
+        assert eval(said[said.index("label_separator=") + 16:].split(",")[0].rstrip(")")) == separator
+
+
+def test_a_search_from_a_run_takes_its_validation_rows(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    (texts, labels), (others, of_others) = rows(200), rows(60, seed=4)
+    for name, values in (("rows", (texts, labels)), ("valid", (others, of_others))):
+        pandas.DataFrame({"text": values[0], "labels": values[1]}).to_parquet(tmp_path / f"{name}.parquet")
+    file = elmo.train(tmp_path / "rows.parquet", validation=tmp_path / "valid.parquet", out=tmp_path / "file", **SMALL)
+    memory = elmo.train(texts=texts, labels=labels, validation=(others, of_others), out=tmp_path / "memory", **SMALL)
+    for name, call in (("a", dict(data=tmp_path / "rows.parquet", init=file)), ("b", dict(init=file)),
+                       ("c", dict(texts=texts, labels=labels, init=memory)), ("d", dict(init=memory))):
+        assert elmo.tune(**call, out=tmp_path / name, trials=1, epochs=1).trials > 0
 
 
 def test_a_file_that_is_gone(tmp_path):

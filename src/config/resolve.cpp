@@ -9,7 +9,6 @@
 #include "config/encoder_folder.h"
 #include "config/option_table.h"
 #include "config/rows_path.h"
-#include "config/views.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
 
@@ -144,7 +143,7 @@ Config as_of_run(Config config) {
     }
     for (auto& [key, source] : config.sources) {
         source.origin = Origin::kRun;
-        source.reason = kOfRunReason;
+        source.reason = "the run's recipe";
     }
     return config;
 }

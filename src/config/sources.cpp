@@ -1,6 +1,5 @@
 // Where values come from: who set an option, whether it was given, and the reasons that --explain prints.
 #include "config/option_table.h"
-#include "config/views.h"
 #include "elmo/config.h"
 
 namespace elmo {
@@ -39,8 +38,9 @@ void set_copied(Config& config, std::string_view key, const std::string& copy, c
     config.sources.find(key)->second.original = original;
 }
 
-void mark_copied_of_run(Config& config, std::string_view key) {
-    config.sources.find(key)->second.reason = kOfRunReason;
+void mark_named_by_run(Config& config, std::string_view key, bool by_run) {
+    if (const auto found = config.sources.find(key); found != config.sources.end())
+        found->second.named_by_run = by_run;
 }
 
 std::string original_value(const Config& config, std::string_view key) {

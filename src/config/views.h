@@ -30,7 +30,6 @@ enum class ExchangeChoice { kAuto, kNccl, kHost };
 enum class HeadMemory { kDevice, kHost };
 
 // Of an option whose value the first rows of the data answered.
-inline constexpr std::string_view kOfRunReason = "the run's recipe";
 inline constexpr std::string_view kDetectedReason = "detected in the first rows of the data";
 
 // Of data that came by standard input.
@@ -75,7 +74,8 @@ struct ReadOptions {
     std::string data_original, validation_original, test_original;
     // Only the recipe of a run names it: not yet a path that the user wants to be read (known_paths.h).
     bool data_of_run, validation_of_run, test_of_run, filter_of_run;
-    SplitChoice split;  // the rows to score, which a filter file is about
+    bool data_named_by_run;  // the same, or a copy of what a run names
+    SplitChoice split;       // the rows to score, which a filter file is about
     AugmentChoice augment;
     double augment_threshold;
     InputForm input;        // of texts to answer

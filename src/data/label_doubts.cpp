@@ -382,7 +382,8 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     const std::string labels = with_commas(data.num_labels());
     const std::int64_t pieces = tally.ends_of_lists + tally.in_quotes;
     // Separators and flags are for fields of text: in a list they are part of a name like others.
-    const bool in_lists = layout.cells.lists || !has_label_fields(layout);
+    const bool in_columns = layout.format != DataFormat::kJsonl && layout.label_column.ends_with('*');
+    const bool in_lists = layout.cells.lists || in_columns || !has_label_fields(layout);
     const bool lists = tally.ends_of_lists > 0 && 2 * pieces >= data.num_labels();
     // Texts and labels from memory are written by these names: they have no columns.
     const std::string_view column =
@@ -448,8 +449,7 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
         doubts.push_back(fmt::format(
             "the first row, '{0}' with the label '{1}', looks like a header: where it is one, give "
             "--text-column {2} --label-column {3}",
-            quoted((*header)[0]), quoted((*header)[1]), shell_word(quoted((*header)[0])),
-            shell_word(quoted((*header)[1]))));
+            quoted((*header)[0]), quoted((*header)[1]), shell_word((*header)[0]), shell_word((*header)[1])));
     if (tally.null_rows > 0)
         doubts.push_back(fmt::format(
             "'{}' is a label of {}: where it means that there is none, {}", tally.null_word,

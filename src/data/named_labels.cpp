@@ -43,7 +43,7 @@ void add_table_options(const ReadOptions& reading, const Layout& layout, CacheKe
     key.add("columns", fmt::format("{}", fmt::join(layout.table.columns, ",")));
     key.add("delimiter", reading.delimiter);
     key.add("quotes", fmt::format("{}", static_cast<int>(reading.quotes)));
-    key.add("allow_stray_quotes", reading.allow_stray_quotes ? "1" : "0");
+    key.add("allow_stray_quotes", reading.allow_stray_quotes ? "2" : "0");
 }
 
 void add_row_options(const ReadOptions& reading, const Layout& layout, CacheKey& key) {

@@ -45,11 +45,14 @@ std::string without(std::string_view text, std::string_view bad, char instead, s
     return clean;
 }
 
+using namespace std::string_view_literals;
+constexpr std::string_view kFastTextBlanks = " \t\r\n\v\f\0"sv;
+
 // The words of the text with single blanks between them, as fastText reads it; counts when that is another.
 std::string with_single_blanks(std::string_view text, std::int64_t& changed) {
     std::string words;
     for (const char c : text)
-        if (std::string_view(" \t\r\n").find(c) == std::string_view::npos)
+        if (kFastTextBlanks.find(c) == kFastTextBlanks.npos)
             words += c;
         else if (!words.empty() && words.back() != ' ')
             words += ' ';
@@ -163,14 +166,14 @@ class Converter {
         const std::string to = name_of(to_);
         const bool words = to_ == DataFormat::kRaw || to_ == DataFormat::kFastText;
         if (result_.changed_texts > 0)
-            context_.warning(fmt::format("{} held {}, which {} cannot carry: now {}spaces",
-                                         counted(result_.changed_texts, "text"),
-                                         to_ == DataFormat::kCsv        ? "carriage returns"
-                                         : to_ == DataFormat::kTsv      ? "line ends or tabs"
-                                         : to_ == DataFormat::kRaw      ? "line ends or /SEP/"
-                                         : to_ == DataFormat::kFastText ? "line ends, tabs or several blanks"
-                                                                        : "line ends",
-                                         to, to_ == DataFormat::kFastText ? "single " : ""));
+            context_.warning(fmt::format(
+                "{} held {}, which {} cannot carry: now {}spaces", counted(result_.changed_texts, "text"),
+                to_ == DataFormat::kCsv        ? "carriage returns"
+                : to_ == DataFormat::kTsv      ? "line ends or tabs"
+                : to_ == DataFormat::kRaw      ? "line ends or /SEP/"
+                : to_ == DataFormat::kFastText ? "line ends, tabs, or blanks beside blanks or at an end"
+                                               : "line ends",
+                to, to_ == DataFormat::kFastText ? "single " : ""));
         if (result_.marked_texts > 0)
             context_.warning(fmt::format(
                 "{} held words that begin with '__label__', which {} takes for labels: now '_label__'",

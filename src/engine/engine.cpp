@@ -54,7 +54,7 @@ HeadSpec trained_head(const HeadOptions& options, std::int64_t labels, std::int6
 EngineParts training_parts(const HeadOptions& options, const EncoderSpec& encoder, std::int64_t labels,
                            const RankShare& share) {
     require_loss_scale(options, encoder.fp16);
-    EngineParts parts{encoder, trained_head(options, labels, encoder.width)};
+    EngineParts parts{encoder, trained_head(options, labels, encoder.width), true};
     if (!share.is_alone()) {
         const ShareRange own = share.own_labels(labels);
         parts.head->layout = LabelLayout::range(own.first, own.last);
@@ -73,7 +73,8 @@ Engine::Engine(const Context& context, const EngineOptions& options, const Engin
       shape_(shape),
       max_bytes_(options.max_bytes),
       chunks_(options.chunks),
-      backend_(make_backend(context, options)) {
+      backend_(make_backend(context, options)),
+      is_trained_(!parts.is_new) {
     if (parts.encoder) encoder_ = make_encoder(*parts.encoder, *backend_);
     if (parts.head) {
         HeadSpec spec = *parts.head;
@@ -195,6 +196,7 @@ void Engine::dry_run(std::int64_t chunks) {
         if (share().ranks > 1 && ranks_of(context_).size() == 1) plan_.program_bytes += kRanksBytes;
     }
     plan_.fixed_width = encoder_ && !encoder_->spec().is_bag();
+    plan_.fixed_model = is_trained_;
     plan_.chunks = chunks;
 }
 

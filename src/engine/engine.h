@@ -46,6 +46,7 @@ struct RunShape {
 struct EngineParts {
     std::optional<EncoderSpec> encoder;
     std::optional<HeadSpec> head;
+    bool is_new = false;  // its sizes are still the caller's to choose
 };
 // Both, trained as the options say; the head has the labels of the rank. Of a part of the labels, the number
 // of compensated ones is the caller's to set: compensated_labels() are chosen among all.
@@ -139,6 +140,7 @@ class Engine {
     std::int64_t max_bytes_ = 0;  // of max_memory; 0: not given
     std::int64_t chunks_ = 0;     // 0: not given
     std::unique_ptr<Backend> backend_;
+    bool is_trained_ = false;  // the parts are those of a run
     std::unique_ptr<Encoder> encoder_;
     std::unique_ptr<Head> head_;
     std::unique_ptr<ViewExchange> exchange_;

@@ -74,6 +74,7 @@ std::string MemoryReport::advice() const {
         part += segment.bytes;
     }
     const bool step_may_do = max_bytes > 0 && step >= total_bytes() - max_bytes;
+    if (fixed_model) return step_may_do ? "lower batch_size, or raise max_memory" : "raise max_memory";
     if (head >= encoder && head >= step)
         return fmt::format("store the head in fewer bits (precision), or {}",
                            fixed_width ? "take an encoder of less width" : "lower width");

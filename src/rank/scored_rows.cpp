@@ -109,11 +109,15 @@ Config with_all_rows(Config config, const std::string& reason) {
     return with_nothing_held_out(std::move(config));
 }
 
+bool is_own_data(const Config& config, const Config& of_run) {
+    return is_own_data(files_with_nothing_held_out(config), config, of_run);
+}
+
 bool is_runs_own_split(const Config& config, const Config& of_run) {
     for (const OptionKey key :
          {OptionKey("test_share"), OptionKey("validation"), OptionKey("seed"), OptionKey("equal_texts")})
         if (original_value(config, key) != get_option(of_run, key)) return false;
-    return config.split != "all" && is_own_data(files_with_nothing_held_out(config), config, of_run);
+    return config.split != "all" && is_own_data(config, of_run);
 }
 
 bool is_test_file_of_run(const Config& config, const Config& of_run) {
@@ -131,8 +135,7 @@ bool are_held_out_otherwise(const Config& config, const Config& of_run) {
     if (config.text_column == of_run.text_column || config.split == "all" || config.split == "train")
         return false;
     const Layout layout = rows_of(config);
-    return layout.format >= DataFormat::kTsv && layout.splits_by_hash() &&
-           is_own_data(files_with_nothing_held_out(config), config, of_run);
+    return layout.format >= DataFormat::kTsv && layout.splits_by_hash() && is_own_data(config, of_run);
 }
 
 std::vector<SplitName> splits_for(SplitChoice choice) {

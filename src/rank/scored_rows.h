@@ -33,6 +33,9 @@ inline constexpr const char* kOtherData = "the data is not the run's own, and ha
 inline constexpr const char* kOwnTestRows = "the data has test rows of its own";
 inline constexpr const char* kNothingHeldOut = "the run's training rows: nothing of them was held out";
 
+// Whether the data is the run's own, as with_scored_split has it.
+bool is_own_data(const Config& config, const Config& of_run);
+
 // Whether the rows are divided as the run divided its own data: then texts on both sides are repeated ones.
 bool is_runs_own_split(const Config& config, const Config& of_run);
 

@@ -206,7 +206,7 @@ bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
 // file.
 void ScoredRun::leave_other_data(const Config& given, const TrainedTexts& texts) {
     const ReadOptions reading(config_);
-    const bool nobody_named_it = reading.data_of_run || reason_of(config_, "data") == kOfRunReason,
+    const bool nobody_named_it = reading.data_named_by_run,
                as_own = given.split == "auto" && reason_of(config_, "split") == kOwnData;
     if ((!nobody_named_it && !as_own) || !is_other_data(texts)) return;
     if (nobody_named_it)
@@ -276,7 +276,7 @@ void ScoredRun::choose_parts(const Config& given) {
                         scored_data(), with_commas(trained_rows_), with_commas(num_rows()), called_,
                         config_.split == "validation" ? ": give rows that did not train it"
                         : all_trained ? ", and so did the other rows: give rows that did not train it"
-                        : asks_for_share && scored_data() == config_.data
+                        : asks_for_share && is_own_data(config_, of_run)
                             ? ": leave --test-share out to score those that it held out"
                             : ""));
 }

@@ -223,7 +223,8 @@ void Lifeline::understand(Peer& peer) {
 void Lifeline::peer_gone(const Peer& peer, const std::string& how) {
     const std::int64_t step = ranks_.step();
     const std::string line = fmt::format(
-        "{} {}{}; the last checkpoint is whole: start again with --resume, on any number of ranks",
+        "{} {}{}; a training that has saved a checkpoint goes on from it with --resume, on any number of "
+        "ranks",
         name_of(peer.rank), how, step > 0 ? fmt::format(" in step {}", step) : std::string());
     // Where the first has gone there is nobody to ask: the second speaks.
     if (ranks_.is_first() || ranks_.rank() == 1) end_all(kOwnFault, line);

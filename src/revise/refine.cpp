@@ -69,10 +69,11 @@ Config config_of(const Checkpoint& from, const Config& asked) {
     std::error_code error;
     if (asked.resume && fs::is_regular_file(fs::symlink_status(begun_recipe(asked), error))) {
         refuse_links(asked.out);
-        Config begun;
-        load_recipe(begun, begun_recipe(asked));
+        const Config begun = read_run_recipe(begun_recipe(asked));
         for (const OptionInfo& option : options())
-            if (decides(option)) copy_option(config, begun, option.key);
+            if ((decides(option) || option.role == OptionRole::kReading || option.key == "data") &&
+                begun.sources.contains(option.key))
+                copy_option(config, begun, option.key);
     }
     for (const OptionInfo& option : options())
         if (is_asked(option) && given(asked, option.key)) copy_option(config, asked, option.key);
@@ -241,6 +242,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     refuse_linear(from, "refine");
     if (asked.resume && is_refined(asked.out)) return already_refined(context, from, asked.out);
     const Config config = config_of(from, asked);
+    validate(config);  // a folder's recipe may have been changed
     const DType storage = refined_dtype(config.precision);
     const HeadFormat stored = stored_head(from.content()).format;
     if (size_of(stored.dtype) > size_of(storage))

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "base/text_util.h"
 #include "linear/train_model.h"
 #include "sources/layout.h"
 
@@ -72,6 +73,8 @@ MemoryReport plan_linear(const Context& context, const RunData& data) {
     report.phases.push_back({"training (estimate)", report.arena_bytes, all});
     report.mapped_bytes = data.dataset().mapped_bytes();
     report.program_bytes = std::max(kProgram, context.start_bytes() + kWork);
+    if (const std::string& most = data.config().max_memory; !most.empty())
+        report.max_bytes = parse_bytes(most);
     return report;
 }
 

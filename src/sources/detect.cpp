@@ -60,6 +60,11 @@ bool is_sparse_header(std::string_view line) {
 }
 
 // [label[,label...]] feature:value [feature:value ...]
+// A row of labels alone, or of nothing.
+bool is_row_without_features(std::string_view line) {
+    return line.find_first_not_of("0123456789, \t") == line.npos;
+}
+
 bool is_sparse_row(std::string_view line) {
     const std::size_t end = line.find_first_of(" \t");
     if (const std::string_view labels = line.substr(0, end); labels.find(':') == labels.npos) {
@@ -96,7 +101,7 @@ std::optional<DataFormat> labelled_lines(const std::filesystem::path& file) {
         ++rows;
         marked += line->starts_with("__label__");
         // A row may have no features, or nothing.
-        if (header && line->find_first_not_of("0123456789, \t") == line->npos) ++bare;
+        if (header && is_row_without_features(*line)) ++bare;
         if (!is_sparse_row(*line)) continue;
         ++sparse;
         const std::string_view first = line->substr(0, line->find_first_of(" \t"));
@@ -114,7 +119,7 @@ DataFormat detect_format(const std::filesystem::path& file) {
     LineReader reader(file);
     const std::string name = plain_name(file);
     const bool named_csv = name.ends_with(".csv"), named_tsv = name.ends_with(".tsv");
-    int rows = 0, sparse = 0, tabs = 0, marked = 0, below_header = 0;
+    int rows = 0, sparse = 0, bare = 0, tabs = 0, marked = 0, below_header = 0;
     std::string first;
     while (rows < kLines) {
         const auto line = reader.next_line();
@@ -131,12 +136,13 @@ DataFormat detect_format(const std::filesystem::path& file) {
         marked += line->starts_with("__label__");
         below_header += heads_marked_row(first, *line);
         sparse += is_sparse_row(*line);
+        bare += is_row_without_features(*line);
         tabs += line->find('\t') != line->npos;
     }
     if (rows == 0)
         throw DataError(fmt::format("{}: expected rows, found {}", file.string(),
                                     reader.line_number() == 0 ? "an empty file" : "only empty lines"));
-    if (sparse == rows) return DataFormat::kSparse;
+    if (sparse + bare == rows && sparse > bare) return DataFormat::kSparse;
     // A marked label may hold a blank.
     const bool of_table = (named_csv || named_tsv) && 2 * below_header > marked;
     if (2 * marked >= rows && !of_table) return DataFormat::kFastText;  // one may be a text of a table

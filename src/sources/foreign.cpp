@@ -88,29 +88,43 @@ bool has_classes(const fs::path& file) {
 
 // The command of the Python package, which reads what other tools lose: classes, columns of labels, the test
 // rows of a run. It writes texts and labels only, so it has to find them.
-std::string conversion_by_elmo(const std::string& data, const ReadOptions* reading, bool classes) {
+// Between the quotes of Python that stand between those of a shell.
+std::string in_python(std::string_view text) {
+    std::string written;
+    for (const char c : text)
+        written += static_cast<unsigned char>(c) < ' ' || std::strchr("'\"$`\\!", c) != nullptr
+                       ? fmt::format("\\x{:02x}", c)
+                       : std::string(1, c);
+    return written;
+}
+
+// The arguments of Python's convert that say how rows are read.
+std::string reading_in_python(const ReadOptions& reading) {
     std::string options;
     const Config usual;
-    const auto add = [&](const char* key, const std::string& value, const char* instead) {
-        options += fmt::format(", {}='{}'", key, name_in_command(value, instead));
+    const auto add = [&](const char* key, const std::string& value, const std::string& of_usual) {
+        if (value != of_usual) options += fmt::format(", {}='{}'", key, in_python(value));
     };
-    if (reading != nullptr) {
-        if (reading->text_column != usual.text_column) add("text_column", reading->text_column, "COLUMN");
-        if (reading->label_column != usual.label_column) add("label_column", reading->label_column, "COLUMN");
-    }
-    const bool renamed = !options.empty();
+    add("text_column", reading.text_column, usual.text_column);
+    add("label_column", reading.label_column, usual.label_column);
+    add("label_separator", reading.label_separator, usual.label_separator);
+    if (reading.allow_repeated_labels) options += ", allow_repeated_labels=True";
+    if (reading.allow_null_labels) options += ", allow_null_labels=True";
+    return options;
+}
+
+std::string conversion_by_elmo(const std::string& data, const ReadOptions* reading, bool classes) {
+    const Config usual;
+    std::string options = reading == nullptr ? std::string() : reading_in_python(*reading);
+    const bool renamed = options.find("_column=") != options.npos;
     // Test rows from memory are gone; of these, which all trained the run, none are test rows.
     const bool test_is_gone = reading != nullptr && is_rows_path(reading->test);
     if (test_is_gone)
         options += ", test_share=0";
     else if (reading != nullptr && !reading->test.empty())
-        add("test", reading->test, "FILE");
+        options += fmt::format(", test='{}'", in_python(reading->test));
     else if (reading != nullptr && reading->test_share != usual.test_share)
         options += fmt::format(", test_share={}", reading->test_share);
-    if (reading != nullptr && reading->label_separator != usual.label_separator)
-        add("label_separator", reading->label_separator, "SEPARATOR");
-    if (reading != nullptr && reading->allow_repeated_labels) options += ", allow_repeated_labels=True";
-    if (reading != nullptr && reading->allow_null_labels) options += ", allow_null_labels=True";
     std::vector<std::string_view> notes;
     if (classes) notes.emplace_back("its classes have names, which the Python package keeps");
     if (renamed) notes.emplace_back("there the columns are called text and labels");
@@ -241,6 +255,24 @@ bool is_foreign_file(const fs::path& file) {
         return true;
     }
     return false;
+}
+
+std::string conversion_of_validation(const fs::path& path, const ReadOptions& reading) {
+    return fmt::format(
+        "convert it: python3 -c \"import elmo; elmo.convert('{0}', out='{1}'{2}, test_share=0)\" and give "
+        "--validation {1}/train.jsonl",
+        in_python(path.string()), free_name("validation"), reading_in_python(reading));
+}
+
+void refuse_foreign_validation(const fs::path& path, const ReadOptions& reading, bool keeps_columns) {
+    try {
+        refuse_foreign_file(path, &reading);
+    } catch (const DataError& error) {
+        if (keeps_columns)
+            throw DataError(fmt::format("{}, and name what that writes with --validation", error.what()));
+        throw DataError(fmt::format("validation: {} is what Python reads; {}", path.string(),
+                                    conversion_of_validation(path, reading)));
+    }
 }
 
 void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {

@@ -21,6 +21,12 @@ void refuse_foreign_file(const std::filesystem::path& file, const ReadOptions* r
 // Whether it is one of them.
 bool is_foreign_file(const std::filesystem::path& file);
 
+// The same of a file of rows that validate, beside data that still has the columns that `reading` names, or
+// was converted to the usual ones; and the advice about the latter alone.
+void refuse_foreign_validation(const std::filesystem::path& path, const ReadOptions& reading,
+                               bool keeps_columns);
+std::string conversion_of_validation(const std::filesystem::path& path, const ReadOptions& reading);
+
 // The same by the first line of what was unpacked or came by standard input; also for a tar archive and any
 // other bytes that are no text.
 void refuse_foreign_line(std::string_view line, const std::filesystem::path& file);

@@ -157,7 +157,9 @@ void require_known_path(const ReadOptions& reading, const std::string& path, boo
         "run names; a run may come from anybody: if it is the right one, {2}",
         key, quoted(path),
         key == "data" ? fmt::format("name it with --data {}", shown)
-                      : fmt::format("give --set {}={}", key, shown)));
+        : key == "validation" && fs::is_directory(path, error)
+            ? conversion_of_validation(path, reading)
+            : fmt::format("give --set {}={}", key, shown)));
 }
 
 }  // namespace elmo

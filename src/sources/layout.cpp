@@ -150,6 +150,14 @@ bool is_named_foreign(const fs::path& file) {
     return std::ranges::find(kEndings, file.extension().string()) != std::end(kEndings);
 }
 
+// Whether a file's ending says that it holds no rows: a script or a log that lies beside data.
+bool is_named_otherwise(const fs::path& file) {
+    constexpr std::string_view kEndings[] = {".py",  ".ipynb", ".sh",  ".log",  ".md",
+                                             ".rst", ".yaml",  ".yml", ".toml", ".ini",
+                                             ".cfg", ".pdf",   ".png", ".svg",  ".html"};
+    return std::ranges::find(kEndings, file.extension().string()) != std::end(kEndings);
+}
+
 // The one file of the folder that is named as a training file, one that elmo reads if there is one; "" when
 // none is. Where train is no word of its own, the test file tells it: training_log.txt is none.
 fs::path training_file(const fs::path& folder) {
@@ -157,7 +165,8 @@ fs::path training_file(const fs::path& folder) {
     for (const auto& entry : fs::directory_iterator(folder)) {
         const std::string name = plain_name(entry.path());
         const std::optional<TrainingWord> word = training_word(name);
-        if (!is_file(entry.path()) || !word || name.find("label") != name.npos || name.ends_with(".npz"))
+        if (!is_file(entry.path()) || !word || is_named_otherwise(name) || name.find("label") != name.npos ||
+            name.ends_with(".npz"))
             continue;
         if (word->alone)
             found.push_back(entry.path());
@@ -660,7 +669,7 @@ Validation parse_validation(const ReadOptions& reading) {
     std::error_code error;
     if (fs::exists(text, error) || is_rows_path(text))
         require_known_path(reading, text, reading.validation_of_run, "validation");
-    if (there && reading.validation_of_run) refuse_foreign_file(text, &reading);
+    if (there && reading.validation_of_run) refuse_foreign_validation(text, reading, reading.data_of_run);
     if (!there)
         throw ConfigError(fmt::format(
             "validation: expected a share from 0 to below 1, or a file, found '{}'{}", quoted(text),

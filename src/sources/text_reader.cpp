@@ -350,7 +350,7 @@ struct TextReader::Impl {
         keys_open = false;
         json.text(record, keys, text);
         const JsonRows::Scalar kind = json.scalar(record, id_key, needs_id, id.text);
-        id.is_number = kind == JsonRows::Scalar::kWholeNumber;
+        id.is_number = kind == JsonRows::Scalar::kNumber;
         dropped_ids += kind == JsonRows::Scalar::kNone;
         return text;
     }

@@ -65,10 +65,11 @@ class Search {
           candidates_(make_candidates(request.config, data_.config(), data_.dataset().has_label_names(),
                                       *request.trials)) {
         if (!data_.has_validation())
-            throw ConfigError(
-                fmt::format("validation: expected rows to compare candidates on, found none in {}; give a "
-                            "larger share, or rows as --validation FILE",
-                            defaults().validation));
+            throw ConfigError(fmt::format(
+                "validation: expected rows to compare candidates on, found {}; give a {}share, or "
+                "rows as --validation FILE",
+                defaults().validation == "0" ? "0" : "none in a share of " + defaults().validation,
+                defaults().validation == "0" ? "" : "larger "));
     }
 
     // Trains what is left of the search; false where it had to stop.

@@ -163,7 +163,7 @@ TEST_F(FirstUse, TwoRunsReadTheColumnsThatTheDataHas) {
     }
     const Outcome said = run_elmo({"eval", run(), first, named});
     EXPECT_TRUE(contains(
-        said.err, "table.csv: has no --text-column 'text', so " + run() + " reads 'account+note', too"))
+        said.err, "table.csv: found no --text-column 'text', so " + run() + " reads 'account+note', too"))
         << said.err;
 }
 
@@ -231,6 +231,33 @@ TEST_F(FirstUse, DataThatGrewManyTimesIsStillTheRunsOwn) {
     expect_success(run_elmo({"eval", run}));
 }
 
+// Each column by itself: a run whose labels are elsewhere still reads its own texts.
+TEST_F(FirstUse, TwoRunsShareTheColumnThatOneOfThemLacksOnly) {
+    std::string table = "text,labels,body,tags\n", without = "text,labels,body\n";
+    for (int i = 0; i < 120; ++i) {
+        table += fmt::format("{0},{1},{2},{1}\n", text_of(i), kAnimals[i % 4], text_of(i + 1));
+        without += fmt::format("{0},{1},{2}\n", text_of(1000 + i), kAnimals[i % 4], text_of(1001 + i));
+    }
+    const std::string both = folder_.write("both.csv", table), part = folder_.write("part.csv", without),
+                      second = folder_.text("second");
+    expect_success(run_elmo(
+        {"train", both, "--text-column", "body", "--label-column", "tags", "--out", second, "--quiet"}));
+    const Outcome outcome = run_elmo({"eval", run(), second, part, "--json"});
+    expect_success(outcome);
+    EXPECT_TRUE(
+        contains(outcome.err, "found no --label-column 'tags', so " + second + " reads 'labels', too"))
+        << outcome.err;
+    EXPECT_FALSE(contains(outcome.err, "--text-column")) << outcome.err;
+    EXPECT_GT(Json::parse(outcome.out)["second"]["P@1"], 90) << outcome.out;
+}
+
+TEST_F(FirstUse, AComparisonNoticesDataThatWasReplaced) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 100)), first = folder_.text("first");
+    expect_success(run_elmo({"train", data, "--out", first, "--quiet"}));
+    folder_.write("rows.csv", csv_rows(1000, 1150));
+    expect_failure(run_elmo({"eval", first, run()}), 1, {"expected the data that trained " + first});
+}
+
 // Rows whose own data is that of one run are scored as that run would.
 TEST_F(FirstUse, TwoRunsOnTheDataOfOneOfThem) {
     const std::string other = folder_.write("other.csv", csv_rows(1000, 1120)),
@@ -279,8 +306,8 @@ TEST_F(FirstUse, OriginalsMayLieBesideWhatWasMadeOfThem) {
     }
     fs::remove(folder_.path("set/train.csv"));
     expect_failure(run_elmo({"data", "inspect", folder_.text("set")}), 1, {"found Parquet"});
-    for (const char* name : {"train.py", "train.log"}) {
-        folder_.write(std::string("set/") + name, "a script of some kind");
+    for (const char* name : {"train.py", "train.log", "train.ipynb", "training"}) {
+        folder_.write(std::string("set/") + name, "a script, of some kind\n");
         expect_failure(run_elmo({"data", "inspect", folder_.text("set")}), 1, {"found Parquet"});
         fs::remove(folder_.path(std::string("set/") + name));
     }
@@ -638,6 +665,41 @@ TEST_F(FirstUse, LabelsOfHeldOutRowsAreTrueInAPartOfTheData) {
     const Json own = scores({run, folder_.text("whole.csv")}),
                copy = scores({run, folder_.write("copy.csv", rows(0, 400) + "\n")});
     EXPECT_EQ(own["P@1"], copy["P@1"]);
+}
+
+TEST_F(FirstUse, ColumnsOfLabelsHaveNoSeparator) {
+    std::string table = "comment,toxic,severe,clean\n";
+    for (int i = 0; i < 8; ++i) table += fmt::format("w{0} a,0,0,1\nw{0} b,1,0,0\nw{0} c,0,0,1\n", i);
+    const Outcome outcome =
+        run_elmo({"data", "inspect", folder_.write("t.csv", table + "x y,1,1,0\nx z,1,1,0\nx q,1,1,0\n")});
+    expect_success(outcome);
+    EXPECT_FALSE(contains(outcome.err + outcome.out, "label-separator")) << outcome.err << outcome.out;
+}
+
+TEST_F(FirstUse, IdsThatAreNumbersStayNumbers) {
+    const Outcome outcome = run_elmo({"predict", run(), "--json", "--top", "1", "--quiet"},
+                                     "{\"text\": \"a cat\", \"id\": 1.5}\n{\"text\": \"a cat\", \"id\": "
+                                     "7}\n{\"text\": \"a cat\", \"id\": 1.0}\n");
+    expect_success(outcome);
+    std::istringstream lines(outcome.out);
+    for (const double id : {1.5, 7.0, 1.0}) {
+        std::string line;
+        std::getline(lines, line);
+        EXPECT_EQ(Json::parse(line)["id"], id) << line;
+    }
+    expect_failure(
+        run_elmo(
+            {"data", "inspect",
+             folder_.write("n.jsonl", "{\"text\":\"a\",\"labels\":[\"x\"],\"n\":18446744073709551616}\n")}),
+        1,
+        {"n.jsonl:1: expected a JSON object", "numbers beyond 64 bits are not read: write them as strings"});
+}
+
+TEST_F(FirstUse, SparseRowsMayHaveNoFeatures) {
+    const std::string rows = folder_.write("s.txt", "1 5:1\n2 6:1\n1 \n2 7:1\n");
+    const Outcome outcome = run_elmo({"data", "inspect", rows, "--json", "--quiet", "--test-share", "0"});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.out, "sparse")) << outcome.out;
 }
 
 TEST_F(FirstUse, ASearchThatTrainedNothingFails) {

@@ -571,6 +571,10 @@ TEST_F(Workflow, APlanThatDoesNotFitSaysSo) {
     EXPECT_GT(Json::parse(tight.out)["total_bytes"], 100 << 20);  // the smallest plan is shown all the same
     EXPECT_TRUE(contains(tight.err, "max_memory of 100.0 MiB")) << tight.err;
     expect_success(run_elmo(plan + Words{"--max-memory", "100GiB"}));
+    // A linear training does not keep to it, but people want to know.
+    const Outcome linear = run_elmo({"plan", data(), "--encoder", "linear", "--max-memory", "1MiB"});
+    EXPECT_EQ(linear.status, 1);
+    EXPECT_TRUE(contains(linear.err, "to which a linear training does not keep")) << linear.err;
     // What fits by the table does.
     const Words large = {"plan", "--labels", "1000", "--width", "64"};
     const auto bytes = [&](const char* batch) {

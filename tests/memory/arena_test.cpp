@@ -217,6 +217,9 @@ TEST(MemoryReport, AdvisesAboutWhatTakesMost) {
     report.arena_bytes = 130;
     report.max_bytes = 120;  // 10 too many, of which the step has 20
     EXPECT_EQ(advice_with(10, 100, 20), "lower batch_size or max_length, or take a smaller encoder");
+    report.fixed_model = true;
+    EXPECT_EQ(advice_with(10, 100, 20), "lower batch_size, or raise max_memory");
+    EXPECT_EQ(advice_with(10, 100, 5), "raise max_memory");
     report.program_bytes = 80 << 20;
     report.max_bytes = 70 << 20;
     EXPECT_EQ(report.advice(), "raise max_memory: the program and mapped files alone take 80.0 MiB");

@@ -587,6 +587,9 @@ TEST_F(PeopleFiles, StrayQuotes) {
     }
     EXPECT_EQ(rows("a.csv", {{"allow_stray_quotes", "true"}}),
               (Strings{"the 5\" tablet -> | a", "\"so\" called -> | b", "quoted, \"well\" -> | c"}));
+    write("blanks.csv", "text,labels\n\"a cat\" ,\"cat\" \na dog,\"dog\"\n");
+    EXPECT_EQ(rows("blanks.csv", {{"allow_stray_quotes", "true"}}),
+              (Strings{"a cat -> | cat", "a dog -> | dog"}));
     std::filesystem::remove_all(folder_ / ".elmo-cache");
     EXPECT_TRUE(contains(said("a.csv", {{"allow_stray_quotes", "true"}}).back(),
                          "2 rows with quotes inside a field"));

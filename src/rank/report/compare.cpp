@@ -31,10 +31,12 @@ struct Compared {
 
     std::array<std::string, 2> runs() const { return {first, second}; }
     Config config_of(const std::string& run, Config config) const {
-        if (copy != nullptr && run == second)
-            for (const OptionKey key : {OptionKey("data"), OptionKey("format"), OptionKey("text_column"),
-                                        OptionKey("label_column")})
+        if (run == first) return config;
+        if (copy != nullptr)
+            for (const OptionKey key : {OptionKey("data"), OptionKey("test"), OptionKey("format"),
+                                        OptionKey("text_column"), OptionKey("label_column")})
                 copy_option(config, *copy, key);
+        mark_named_by_run(config, "data", false);  // it is the first that may name it
         return config;
     }
     Config resolved(const std::string& run, const Config& config) const {
@@ -59,59 +61,67 @@ void refuse_single_outputs(const Config& config) {
                                           std::string_view(key)));
 }
 
-// Whether one of the first rows has the columns that a run was trained on; else it is read from its own, as
-// far as they can be told.
-bool has_columns_of(Config of_run) {
+// Which of a run's columns the data has: one of its first rows. Those that it does not have are guessed.
+struct Columns {
+    bool text = false, labels = false;
+};
+
+Columns columns_of(Config of_run) {
     of_run.validation = "0";
     of_run.filter = "none";
-    const ReadOptions reading(of_run);
     try {
-        const Layout layout = find_layout(reading);
-        if (fmt::format("{}", fmt::join(layout.text_columns, "+")) != of_run.text_column ||
-            layout.label_column != of_run.label_column)
-            return false;
+        const Layout layout = find_layout(of_run);
+        Columns own{fmt::format("{}", fmt::join(layout.text_columns, "+")) == of_run.text_column,
+                    layout.label_column == of_run.label_column};
         const bool json = layout.format == DataFormat::kJsonl;
-        if (!json && layout.format != DataFormat::kCsv && layout.format != DataFormat::kTsv) return true;
+        if (!json && layout.format != DataFormat::kCsv && layout.format != DataFormat::kTsv) return own;
         const auto rows = open_texts(layout, SplitName::kTrain);  // reads the header
-        if (!json) return true;
+        if (!json) return own;
+        const auto has = [](const auto& read) {
+            try {
+                read();
+                return true;
+            } catch (const DataError&) {
+                return false;
+            }
+        };
+        Columns seen;
         const auto records = rows->open();
         for (int i = 0; i < kLookedAt; ++i) {
             const auto record = records->next();
-            if (!record) return i == 0;
+            if (!record) break;
             std::string text;
             RowLabels labels;
             ImportCounts counts;
-            try {
-                rows->parser()->text(*record, text);
-                rows->parser()->labels(*record, labels, counts);
-                return true;
-            } catch (const DataError&) {  // this row has not
-            }
+            seen.text = seen.text || has([&] { rows->parser()->text(*record, text); });
+            seen.labels = seen.labels || has([&] { rows->parser()->labels(*record, labels, counts); });
         }
-        return false;
+        return {own.text && seen.text, own.labels && seen.labels};
     } catch (const DataError&) {
-        return false;
+        return {};
     }
 }
 
-// Data that has the columns of one run only is read from these for both: guessed ones may be other texts.
+// A column that the data has of one run only is read for both: a guessed one may be another.
 void share_columns(const Context& context, Config& config, const Compared& compared) {
     if (compared.copy != nullptr) return;
     const auto& [first, second, copy] = compared;
     const Config of_first = resolve_for_run(first, config), of_second = resolve_for_run(second, config);
-    const bool one = has_columns_of(of_first);
-    if (one == has_columns_of(of_second)) return;
-    const Config &from = one ? of_first : of_second, &other = one ? of_second : of_first;
-    for (const OptionKey key : {OptionKey("text_column"), OptionKey("label_column")}) {
-        if (given(config, key)) continue;
-        const std::string column = get_option(from, key), own = get_option(other, key);
+    const Columns one = columns_of(of_first), other = columns_of(of_second);
+    const auto share = [&](OptionKey key, bool first_has, bool second_has) {
+        if (first_has == second_has || given(config, key)) return;
+        const Config &from = first_has ? of_first : of_second, &to = first_has ? of_second : of_first;
+        const std::string &has = first_has ? first : second, &lacks = first_has ? second : first;
+        const std::string column = get_option(from, key);
         // For the runs it counts as given, but nobody typed it.
         set_option(config, key, column);
-        mark_option(config, key, Origin::kRecipe, "the recipe of " + (one ? first : second));
-        if (column != own)
-            context.info(fmt::format("{}: has no {} '{}', so {} reads '{}', too", config.data, flag_of(key),
-                                     quoted(own), one ? second : first, quoted(column)));
-    }
+        mark_option(config, key, Origin::kRecipe, "the recipe of " + has);
+        context.warning(fmt::format("{}: found no {} '{}', so {} reads '{}', too",
+                                    ReadOptions(config).data_name, flag_of(key), quoted(get_option(to, key)),
+                                    lacks, quoted(column)));
+    };
+    share("text_column", one.text, other.text);
+    share("label_column", one.labels, other.labels);
 }
 
 // Both runs are to read the same rows: those that the run whose own data it is would score. Of other data it
@@ -122,7 +132,10 @@ Config with_shared_rows(const Context& context, Config config, const Compared& c
     const Config of_first = resolve_for_run(compared.first, config);
     const ReadOptions reading(of_first);
     require_known_path(reading, reading.data, reading.data_of_run, "data");
-    if (!given(config, "data")) set_option(config, "data", of_first.data);
+    if (!given(config, "data")) {
+        set_option(config, "data", of_first.data);
+        mark_named_by_run(config, "data");
+    }
     share_columns(context, config, compared);
     if (config.split != "auto") return config;
     for (const std::string& run : compared.runs()) {
@@ -156,7 +169,7 @@ Config with_shared_rows(const Context& context, Config config, const Compared& c
         "{}: expected the same rows and labels for both runs, found {}; {}", config.data, found,
         config.split == "validation" ? "each run has validation rows of its own: give the same to both with "
                                        "--validation FILE, or take --split all"
-        : one != other && config.split != "all"
+        : one != other && config.split == "test"
             ? fmt::format(
                   "rows are held out by their text, and {} was trained on --text-column {}, {} on {}: "
                   "give a file that trained neither",

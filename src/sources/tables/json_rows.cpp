@@ -99,6 +99,7 @@ struct JsonRows::Impl {
         constexpr std::string_view kObject = "write each object on a line of its own, as 'jq -c .' does";
         constexpr std::string_view kQuotes = "JSON has double quotes, as Python's json.dumps writes them";
         constexpr std::string_view kComma = "remove the comma at the end of each line";
+        constexpr std::string_view kNumbers = "numbers beyond 64 bits are not read: write them as strings";
         constexpr std::string_view kHalf =
             "a \\u escape of half a character, which no text holds: write U+FFFD (\\ufffd) there";
         // Parts of a document that goes over many lines.
@@ -111,6 +112,7 @@ struct JsonRows::Impl {
                  : line.starts_with("{'")                                      ? kQuotes
                  : line.ends_with("},")                                        ? kComma
                  : error == simdjson::STRING_ERROR && has_half_character(line) ? kHalf
+                 : error == simdjson::NUMBER_ERROR                             ? kNumbers
                                                                                : std::string_view());
         dom::object object;
         if (root.get(object) != simdjson::SUCCESS)
@@ -203,7 +205,7 @@ JsonRows::Scalar JsonRows::scalar(const Record& record, const std::string& key, 
     if (is_list) return Scalar::kNone;
     if (value.is_null()) return Scalar::kText;
     out = simdjson::minify(value);
-    return value.is_int64() ? Scalar::kWholeNumber : Scalar::kText;
+    return value.is_int64() || value.type() == dom::element_type::DOUBLE ? Scalar::kNumber : Scalar::kText;
 }
 
 void JsonRows::label_ids(const Record& record, const std::string& key, std::int64_t num_labels, bool merge,

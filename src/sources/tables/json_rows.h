@@ -26,7 +26,7 @@ class JsonRows {
     // a list of objects leads to; empty ones and nulls in lists are left out. The first key must be there;
     // others may be missing or null. DataError for a record that is no object or a value that is no string.
     void text(const Record& record, const std::vector<std::string>& keys, std::string& out);
-    enum class Scalar { kText, kWholeNumber, kNone };  // kNone: a list or an object
+    enum class Scalar { kText, kNumber, kNone };  // kNone: a list or an object
     // The string or number at `key` as text, "" for null and where it is neither. A missing key, a list and
     // an object are a DataError if the value is `needed`.
     Scalar scalar(const Record& record, const std::string& key, bool needed, std::string& out);

@@ -105,7 +105,7 @@ std::string joining_advice(const std::vector<std::string>& text_columns,
     }
     if (meant.size() == text_columns.size()) return {};
     return fmt::format("+ joins {}s: --text-column {}", kind,
-                       shell_word(quoted(fmt::format("{}", fmt::join(meant, "+")))));
+                       shell_word(fmt::format("{}", fmt::join(meant, "+"))));
 }
 
 std::string one_column_advice(std::string_view label_column, const std::vector<std::string>& names,
@@ -151,7 +151,8 @@ void split_csv(const Record& record, std::vector<std::string>& fields, char deli
                                                  : kStrayAdvice);
                 strays = true;
                 const std::string_view tail = rest.substr(0, rest.find(delimiter));
-                field = fmt::format("\"{}\"{}", field, tail);  // the quotes were of the text
+                // The quotes were of the text, unless only blanks follow them.
+                field = trim(tail).empty() ? field : fmt::format("\"{}\"{}", field, tail);
                 rest.remove_prefix(tail.size());
             }
         } else {
