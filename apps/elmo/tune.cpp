@@ -88,9 +88,8 @@ Verb tune_verb() {
         "Search for better numbers than the defaults, on validation rows",
         "[DATA] --out FOLDER [--budget 30m] [options]",
         {{"DATA",
-          "Folder or file of the data set (also --data; when left out, with --resume the search's own, with "
-          "--init "
-          "the run's)"}},
+          "Folder or file of the data set (also --data; when left out, with --resume the search's own, "
+          "with --init the run's)"}},
         0,
         1,
         false,

@@ -97,7 +97,7 @@ Columns columns_of(Config of_run) {
             seen.labels = seen.labels || has([&] { rows->parser()->labels(*record, labels, counts); });
         }
         return {own.text && seen.text, own.labels && seen.labels};
-    } catch (const DataError&) {
+    } catch (const Error&) {  // it has neither, or is not to be read: that is said later
         return {};
     }
 }
