@@ -24,8 +24,9 @@ struct TrainResult {
     double last_loss = std::numeric_limits<double>::quiet_NaN();
     // The same divided by the labels: a mean per text and label.
     double last_loss_per_label = std::numeric_limits<double>::quiet_NaN();
-    std::string select;     // the score that picks the best
-    double best_score = 0;  // percent; of the validation set
+    std::string select;  // the score that picks the best
+    // Percent, of the validation set; NaN where nothing validated.
+    double best_score = std::numeric_limits<double>::quiet_NaN();
     std::int64_t best_step = 0;
     MemoryReport planned;
     std::int64_t measured_peak_bytes = 0;  // peak resident memory of the process

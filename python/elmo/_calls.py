@@ -260,7 +260,15 @@ def explain(*, recipe: Any = None, **options: Unpack[TrainOptions]) -> list[tupl
         if is_rows(value) or (value is not None and what not in ("data", "validation")):
             raise _core.ConfigError(f"{what}: expected options alone, or the path of a data set beside them (data='rows.csv'), found "
                                     f"{describe(value)}; run.log[0].reasons tells those of a run on rows from memory")
-    return _core.resolve(make_config("t", options, recipe)).reasons()
+    config, data = make_config("t", options, recipe), options.get("data")
+    if data is None or is_path(opened(data)):
+        return _core.resolve(config).reasons()
+    kept = set_data(config, data, None, None, test_share=options.get("test_share"))
+    try:
+        reasons = _core.resolve(config).reasons()
+    finally:
+        del kept
+    return [(key, os.fspath(data) if key == "data" else value, why) for key, value, why in reasons]
 
 
 @document("i", without=("data",))

@@ -68,7 +68,8 @@ def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
     refuse_lazy(values, what)
     if is_matrix(values) and (names := column_list(values)):
         if len(names) > 1:
-            raise DataError(f"{what}: expected {of}, found a table; give one of its columns, as table[{names[0]!r}]")
+            raise DataError(f"{what}: expected {of}, found a table; give one of its columns, as "
+                            + ("table['text']" if "text" in names else "table[NAME]"))
         values = np.asarray(values)
     if hasattr(values, "tocsr"):
         raise DataError(f"{what}: expected {of}, found a SciPy matrix of the shape {values.shape}")
@@ -135,7 +136,8 @@ def name_of(label: Any, where: str, allow_null: bool = False, of_text: bool = Fa
         if allow_null:
             return None
         if where.startswith("column"):
-            advice = "; leave such rows out (dropna), or take them as texts without labels (allow_null_labels=True)"
+            advice = ("; leave it out of the list, or allow_null_labels=True takes it as no label" if "][" in where else
+                      "; leave such rows out (dropna), or take them as texts without labels (allow_null_labels=True)")
         elif of_text:
             advice = "; a text without labels has an empty list, or allow_null_labels=True"
     elif isinstance(label, float) and label.is_integer():

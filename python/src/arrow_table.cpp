@@ -263,8 +263,7 @@ class TableReader {
             column.is_null(row) || where.is_null(at) || std::isnan(float_at(where, at).value_or(0));
         if (!is_gap) return false;
         if (!columns_.allow_null)
-            fail(number, columns_.labels, "labels",
-                 "null; allow_null_labels=True takes it as a row without labels");
+            fail(number, columns_.labels, "labels", "null; allow_null_labels=True takes it as no label");
         return true;
     }
 

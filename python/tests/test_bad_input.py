@@ -100,7 +100,7 @@ def test_tables():
              r"column 'labels'\[1\]: expected a label's name or whole number, found .*; leave such rows out \(dropna\), or take "
              r"them as texts without labels \(allow_null_labels=True\)"),
             ({"text": ["one", "two"], "labels": [["a"], ["b", float("nan")]]},
-             r"column 'labels'\[1\]\[1\]: expected .*, found nan \(float\); leave such rows out"),
+             r"column 'labels'\[1\]\[1\]: expected .*, found nan \(float\); leave it out of the list"),
             (pandas.DataFrame({"text": TEXTS, "labels": [0, 1, None]}),
              r"column 'labels'\[2\]: expected .*, found nan \(float\); leave such rows out \(dropna\)"),
             (pyarrow.table({"text": TEXTS}), "expected a column 'labels', found 'text'"),

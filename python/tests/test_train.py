@@ -359,6 +359,20 @@ def test_recipes_and_reasons(tmp_path):
     assert elmo.recipes()
 
 
+def test_numbers_of_an_unvalidated_run_and_of_a_parquet_file(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    texts, labels = rows(100)
+    for options in ({}, SMALL | dict(epochs=1)):
+        assert elmo.train(texts=texts, labels=labels, validation=0, **options).result.best_score is None
+    pandas.DataFrame({"text": texts, "labels": labels}).to_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": t, "labels": l}) + "\n" for t, l in zip(texts, labels)))
+    ends = [{key: value for key, value, _ in elmo.explain(data=tmp_path / f"rows.{end}", encoder="bag")} for end in ("parquet", "jsonl")]
+    assert ends[0]["batch_size"] == ends[1]["batch_size"] and ends[0]["data"].endswith("rows.parquet")
+    nulls = pandas.DataFrame({"text": ["a b", "c d"], "labels": [["x", None], ["y"]]})
+    with pytest.raises(elmo.DataError, match="leave it out of the list, or allow_null_labels=True takes it as no label"):
+        elmo.convert(nulls, to="jsonl", out=tmp_path / "o", test_share=0)
+
+
 def test_tune(tmp_path):
     texts, labels = rows(80)
     found = elmo.tune(texts=texts, labels=labels, validation=0.3, out=tmp_path / "search", trials=2,

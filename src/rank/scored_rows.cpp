@@ -84,6 +84,9 @@ Config with_scored_split(Config config, const Config& of_run, bool known) {
         return with_all_rows(std::move(config), kNothingHeldOut);
     if (known)
         choose_test("most of the data's rows trained the run: those that it held out");
+    else if (own && elmo::given(config, "test_share") && config.test_share > 0 &&
+             config.test_share != of_run.test_share)
+        choose_test("test_share is given");
     else if (own)
         choose_test(are_held_out_otherwise(config, of_run)
                         ? "the run's own data, held out by the text of other columns"

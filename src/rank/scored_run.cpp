@@ -185,8 +185,8 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
     trained_rows_ = count_trained(texts, parts_, *tokenizer_);
 }
 
-// Whether what bears the name of the run's data has other rows than those that trained it: few of these, in
-// data that did not just grow.
+// Whether what bears the name of the run's data has other rows than those that trained it: less than half of
+// its rows did, and less than half of these are there, so that it did not just grow.
 bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
     if (texts.empty() || config_.text_column != checkpoint_.config().text_column) return false;
     const bool alike = names_hash(dataset_) == checkpoint_.state().names_hash &&
@@ -199,7 +199,7 @@ bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
     const auto parts = choose_rows(training, opened);
     const std::int64_t trained = count_trained(texts, parts, *tokenizer_);
     return 2 * trained < checkpoint_.state().train_rows &&
-           !are_trained(trained, count_unknown(parts, *tokenizer_), parts, kManyTrained).value_or(true);
+           !are_trained(trained, count_unknown(parts, *tokenizer_), parts, kOwnShare).value_or(true);
 }
 
 // A run keeps the path of its data as it was given. From another folder, or later, it may lead to another

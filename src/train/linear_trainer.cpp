@@ -31,7 +31,7 @@ TrainResult result_of(const Context& context, const Config& config, const RunSta
     result.steps = state.step;
     result.epochs = static_cast<double>(state.step);
     result.select = state.best_step > 0 ? config.select : "last";
-    result.best_score = std::max(state.best_score, 0.0);
+    if (state.best_score >= 0) result.best_score = state.best_score;
     result.best_step = state.best_step > 0 ? state.best_step : state.step;
     result.planned = plan_linear(context, data);
     result.measured_peak_bytes = peak_resident_bytes();

@@ -516,7 +516,7 @@ TrainResult Trainer::summary(bool interrupted) const {
         result.last_loss_per_label = state_.last_loss / static_cast<double>(state_.labels);
     }
     result.select = state_.best_step > 0 ? config_.select : "last";
-    result.best_score = std::max(state_.best_score, 0.0);
+    if (state_.best_score >= 0) result.best_score = state_.best_score;
     result.best_step = state_.best_step > 0 ? state_.best_step : state_.step;
     result.planned = engine_.plan();
     result.measured_peak_bytes = engine_.taken_bytes();

@@ -224,6 +224,19 @@ TEST_F(FirstUse, AnotherFileOfTheSameNameIsScoredWhole) {
     }
 }
 
+// A file most of whose rows are others now is no more the run's, though some are; a share that is given is
+// the reason.
+TEST_F(FirstUse, TheReasonForTheRowsIsTrue) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 200)), run = folder_.text("run");
+    expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));
+    EXPECT_EQ(scores({run, data, "--test-share", "0.5"})["protocol"]["split_reason"], "test_share is given");
+    folder_.write("rows.csv", csv_rows(160, 400));  // 40 of 240
+    const Json protocol = scores({run, data})["protocol"];
+    EXPECT_EQ(protocol["samples"], 240);
+    EXPECT_TRUE(contains(protocol["split_reason"], "not the run's own")) << protocol;
+    expect_failure(run_elmo({"eval", run}), 1, {"expected the data that trained this run, found other rows"});
+}
+
 TEST_F(FirstUse, DataThatGrewManyTimesIsStillTheRunsOwn) {
     const std::string data = folder_.write("rows.csv", csv_rows(0, 60)), run = folder_.text("run");
     expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));

@@ -188,10 +188,10 @@ struct Target {
         if (!config.overwrite && !config.resume)
             for (const fs::path& file : {out, partial})
                 if (file == out ? fs::exists(file, error) : answers)
-                    throw ConfigError(
-                        fmt::format("out: {} exists; give --resume to continue, --overwrite to replace it, "
-                                    "or another file",
-                                    file.string()));
+                    throw ConfigError(fmt::format(
+                        "out: {} exists; give --resume to continue the same call, --overwrite to replace it, "
+                        "or another file",
+                        file.string()));
         error.clear();
         if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
         if (error) throw_file_error(out.parent_path(), "create", error.value());
