@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from elmo import _core
 from elmo._config import OF_ONE_RUN, document, make_config, number, whole_number
@@ -51,7 +51,7 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     refuse_separator(texts, options)
     has_rows, init, resume = data is not None or texts is not None, options.get("init"), options.get("resume")
     if init and not resume:
-        kept = set_rows_beside_init(config, init, data, texts, labels, test, validation, label_names, options, lambda: True)
+        kept = set_rows_beside_init(config, init, data, texts, labels, test, validation, label_names, options)
     elif has_rows or not resume:
         if resume and is_path(out):
             set_columns_of_begun(config, out, data, options)
@@ -64,8 +64,6 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     elif out is not None:
         kept = set_own_data(config, path_of(out, "out", "a folder for the run"), "give them again as texts=… and labels=…",
                             "give data too, and the same ones again as validation=(texts, labels)")
-    else:
-        kept = set_nothing_but_validation(config, labels, test, validation, label_names)
     temporary = None
     if out is None:
         if options.get("resume"):
@@ -90,8 +88,9 @@ def set_test_of_init(config: _core.Config, init: Any) -> None:
 
 
 def set_rows_beside_init(config: _core.Config, init: Any, data: Any, texts: Any, labels: Any, test: Any, validation: Any,
-                         label_names: Any, options: Any, takes_validation: Callable[[], bool]) -> list[Any]:
-    """The rows of a training that starts from a run, whose columns, and where they are wanted validation rows, count."""
+                         label_names: Any, options: Any, validates_others: bool = True) -> list[Any]:
+    """The rows of a training that starts from a run, in its columns, with its validation rows, unless those are for its own
+    rows only."""
     has_rows = data is not None or texts is not None
     if has_rows or is_rows(opened(validation)):
         set_columns_of_run(config, init, data, options)
@@ -101,7 +100,7 @@ def set_rows_beside_init(config: _core.Config, init: Any, data: Any, texts: Any,
                                                                "give them again, or others, as validation=(texts, labels), or a share"))
     set_test_of_init(config, init)
     kept = set_data(config, data, texts, labels, test, validation, label_names, options.get("test_share"))
-    if takes_validation():
+    if validates_others or names_data_of(config, init):
         kept += set_validation_of_run(config, init, lambda why: take_default_validation(config, why))
     return kept
 
@@ -134,7 +133,7 @@ def tune(data: Any = None, *, texts: Any = None, labels: Any = None, validation:
     trials, seconds = whole_number(trials, "trials"), number(seconds, "seconds")
     if init := options.get("init"):
         kept = set_rows_beside_init(config, init, data, texts, labels, None, validation, label_names, options,
-                                    lambda: names_data_of(config, init))
+                                    validates_others=False)
     else:
         kept = set_data(config, data, texts, labels, None, validation, label_names, options.get("test_share"))
     config.set("out", path_of(out, "out", "a folder for the search"))

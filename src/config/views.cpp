@@ -40,7 +40,7 @@ bool is_of_run(const Config& config, OptionKey key) {
            found->second.value == get_option(config, key);
 }
 
-bool is_named_by_run(const Config& config, OptionKey key) {
+bool is_marked_as_named(const Config& config, OptionKey key) {
     const auto found = config.sources.find(std::string_view(key));
     return found != config.sources.end() && found->second.named_by_run &&
            found->second.value == get_option(config, key);
@@ -111,7 +111,7 @@ ReadOptions::ReadOptions(const Config& config)
       validation_of_run(is_of_run(config, "validation")),
       test_of_run(is_of_run(config, "test")),
       filter_of_run(is_of_run(config, "filter")),
-      data_named_by_run(data_of_run || is_named_by_run(config, "data")),
+      data_named_by_run(data_of_run || is_marked_as_named(config, "data")),
       split(choice(config, "split", SplitChoice::kAll)),
       augment(choice(config, "augment", AugmentChoice::kCooccurrence)),
       augment_threshold(config.augment_threshold),

@@ -73,8 +73,9 @@ Engine::Engine(const Context& context, const EngineOptions& options, const Engin
       shape_(shape),
       max_bytes_(options.max_bytes),
       chunks_(options.chunks),
-      backend_(make_backend(context, options)),
-      is_trained_(!parts.is_new) {
+      backend_(make_backend(context, options)) {
+    plan_.fixed_model = !parts.is_new;
+    plan_.fixed_width = parts.encoder && !parts.encoder->is_bag();
     if (parts.encoder) encoder_ = make_encoder(*parts.encoder, *backend_);
     if (parts.head) {
         HeadSpec spec = *parts.head;
@@ -195,8 +196,6 @@ void Engine::dry_run(std::int64_t chunks) {
         plan_.program_bytes = context_.start_bytes() + kLibraryBytes + shape_.table_bytes;
         if (share().ranks > 1 && ranks_of(context_).size() == 1) plan_.program_bytes += kRanksBytes;
     }
-    plan_.fixed_width = encoder_ && !encoder_->spec().is_bag();
-    plan_.fixed_model = is_trained_;
     plan_.chunks = chunks;
 }
 

@@ -140,7 +140,6 @@ class Engine {
     std::int64_t max_bytes_ = 0;  // of max_memory; 0: not given
     std::int64_t chunks_ = 0;     // 0: not given
     std::unique_ptr<Backend> backend_;
-    bool is_trained_ = false;  // the parts are those of a run
     std::unique_ptr<Encoder> encoder_;
     std::unique_ptr<Head> head_;
     std::unique_ptr<ViewExchange> exchange_;

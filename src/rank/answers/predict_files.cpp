@@ -63,10 +63,6 @@ std::string hash_or_none(const std::string& file) {
     return file.empty() ? "none" : hash_text(hash_file(file));
 }
 
-bool is_linear(const fs::path& checkpoint) {
-    return Checkpoint(checkpoint, "best", Checkpoint::Check::kAllButHead).is_linear();
-}
-
 // Everything that affects the content of the lines.
 OrderedJson describe_call(const fs::path& checkpoint, const std::string& hash,
                           const std::vector<std::string>& files, const LabelScope& scope,
@@ -81,7 +77,6 @@ OrderedJson describe_call(const fs::path& checkpoint, const std::string& hash,
                         {"labels_xxh64", hash_or_none(scope.labels)},
                         {"without_xxh64", hash_or_none(scope.without)}};
     for (const OptionKey key : kAnswerKeys) json[std::string(key)] = get_option(config, key);
-    if (is_linear(checkpoint)) json["batch_size"] = "any";  // each of its texts is scored by itself
     json["index_xxh64"] = config.search == "approximate" ? of_run(index_file(checkpoint)) : "none";
     for (const std::string& file : files) json["files"].push_back(file_entry(file));
     return json;
