@@ -127,6 +127,10 @@ std::string unused_with(const Config& config, const OptionInfo& option) {
         return fmt::format("augment {}, only with cooccurrence", config.augment);
     if (!config.freeze_encoder && is("keep_vectors"))
         return "an encoder that is trained, only with freeze_encoder";
+    const bool never_validates =
+        !config.validation.empty() && config.validation.find_first_not_of("0.") == std::string::npos;
+    if (never_validates && (is("patience") || is("select")))
+        return fmt::format("validation {}, which holds out no rows", config.validation);
     return {};
 }
 

@@ -53,9 +53,9 @@ bool is_in_quotes(std::string_view name) {
 }
 
 struct Tally {
-    std::int64_t ends_of_lists = 0, ends_of_dictionaries = 0, in_quotes = 0, null_words = 0, rare = 0;
-    std::int64_t null_rows = 0, null_label = -1;
-    std::string piece, null_word;
+    std::int64_t ends_of_lists = 0, ends_of_dictionaries = 0, in_quotes = 0, rare = 0;
+    std::vector<std::int64_t> null_words;  // labels
+    std::string piece;
     std::int64_t with[kSeparators.size()] = {};  // names that hold the separator
 };
 
@@ -78,14 +78,7 @@ Tally tally_names(const Dataset& data) {
         if (is_end_of_list(name) && tally.ends_of_lists++ == 0) tally.piece = name;
         tally.ends_of_dictionaries += is_end_of_dictionary(name);
         tally.in_quotes += is_in_quotes(name);
-        if (is_null_word(name)) {
-            ++tally.null_words;
-            if (rows > tally.null_rows) {
-                tally.null_rows = rows;
-                tally.null_word = name;
-                tally.null_label = label;
-            }
-        }
+        if (rows > 0 && is_null_word(name)) tally.null_words.push_back(label);
         for (std::size_t i = 0; i < kSeparators.size(); ++i)
             tally.with[i] += name.find(kSeparators[i]) != name.npos;
     }
@@ -450,12 +443,15 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
             "the first row, '{0}' with the label '{1}', looks like a header: where it is one, give "
             "--text-column {2} --label-column {3}",
             quoted((*header)[0]), quoted((*header)[1]), shell_word((*header)[0]), shell_word((*header)[1])));
-    if (tally.null_rows > 0)
-        doubts.push_back(fmt::format(
-            "'{}' is a label of {}: where it means that there is none, {}", tally.null_word,
-            counted(rows_with(tally.null_label, data, layout), "row"),
-            in_lists || layout.cells.allow_null || !has_null_fields(layout) ? "leave it out"
-                                                                            : "give --allow-null-labels"));
+    std::vector<std::string> null_words;
+    for (const std::int64_t label : tally.null_words)
+        null_words.push_back(fmt::format("'{}' is a label of {}", data.label_name(label),
+                                         counted(rows_with(label, data, layout), "row")));
+    if (!null_words.empty())
+        doubts.push_back(fmt::format("{}: where it means that there is none, {}", fmt::join(null_words, ", "),
+                                     in_lists || layout.cells.allow_null || !has_null_fields(layout)
+                                         ? "leave it out"
+                                         : "give --allow-null-labels"));
     std::int64_t unlabelled = 0;
     for (std::int64_t row = 0; row < data.train().rows(); ++row)
         unlabelled += data.train().labels.row(row).empty() ? 1 : 0;

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <fstream>
 
@@ -56,17 +55,27 @@ std::string free_name(const std::string& stem, const std::string& ending = "") {
     return name;
 }
 
+// Between the quotes of Python that stand between those of a shell.
+std::string in_python(std::string_view text) {
+    std::string written;
+    for (const char c : text)
+        written += static_cast<unsigned char>(c) < ' ' || std::strchr("'\"$`\\!", c) != nullptr
+                       ? fmt::format("\\x{:02x}", c)
+                       : std::string(1, c);
+    return written;
+}
+
 // Columns of labels stay columns in a CSV only.
 std::string conversion(const fs::path& file, std::string_view read, const ReadOptions* reading) {
     std::string expression(read);
-    expression.replace(expression.find("FILE"), 4, name_in_command(file.string(), "FILE"));
+    expression.replace(expression.find("FILE"), 4, in_python(file.string()));
     const std::string modules = read.starts_with("pyarrow") ? "pyarrow.ipc" : "pandas",
-                      stem = name_in_command(file.stem().string(), "FILE");
-    return fmt::format(
-        "python3 -c \"import {}; {}.{}\"", modules, expression,
-        reading != nullptr && reading->label_column.ends_with('*')
-            ? fmt::format("to_csv('{}', index=False)", free_name(stem, ".csv"))
-            : fmt::format("to_json('{}', orient='records', lines=True)", free_name(stem, ".jsonl")));
+                      stem = file.stem().string();
+    return fmt::format("python3 -c \"import {}; {}.{}\"", modules, expression,
+                       reading != nullptr && reading->label_column.ends_with('*')
+                           ? fmt::format("to_csv('{}', index=False)", in_python(free_name(stem, ".csv")))
+                           : fmt::format("to_json('{}', orient='records', lines=True)",
+                                         in_python(free_name(stem, ".jsonl"))));
 }
 
 // Whether Hugging Face's library wrote the file, or what it says of a data set, with classes, which are
@@ -88,16 +97,6 @@ bool has_classes(const fs::path& file) {
 
 // The command of the Python package, which reads what other tools lose: classes, columns of labels, the test
 // rows of a run. It writes texts and labels only, so it has to find them.
-// Between the quotes of Python that stand between those of a shell.
-std::string in_python(std::string_view text) {
-    std::string written;
-    for (const char c : text)
-        written += static_cast<unsigned char>(c) < ' ' || std::strchr("'\"$`\\!", c) != nullptr
-                       ? fmt::format("\\x{:02x}", c)
-                       : std::string(1, c);
-    return written;
-}
-
 // The arguments of Python's convert that say how rows are read.
 std::string reading_in_python(const ReadOptions& reading) {
     std::string options;
@@ -130,8 +129,8 @@ std::string conversion_by_elmo(const std::string& data, const ReadOptions* readi
     if (renamed) notes.emplace_back("there the columns are called text and labels");
     if (test_is_gone) notes.emplace_back("the run's test rows were in memory and are gone: score others");
     return fmt::format(
-        "python3 -c \"import elmo; elmo.convert('{0}', out='{1}'{2})\" and name the folder {1}{3}", data,
-        free_name("data"), options,
+        "python3 -c \"import elmo; elmo.convert('{0}', out='{1}'{2})\" and name the folder {1}{3}",
+        in_python(data), free_name("data"), options,
         notes.empty() ? std::string() : fmt::format(" ({})", fmt::join(notes, "; ")));
 }
 
@@ -187,7 +186,6 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool pac
                           const ReadOptions* reading) {
     // What has no name has to be saved first.
     const bool named = file != kStandardInput && !packed;
-    const bool plain = named && name_in_command(file.string(), "") == file.string();
     const fs::path name = named ? file : fs::path("FILE");
     const std::string save = named ? "" : packed ? "unpack it to FILE and " : "save it as FILE and ";
     for (const Kind& kind : kKinds) {
@@ -202,30 +200,21 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool pac
                               kind.read.find("feather") != kind.read.npos || kind.read.starts_with("pyarrow");
         const bool classes = named && is_arrow && has_classes(file);
         refuse(file, kind.name,
-               kind.read.empty()
-                   ? "export it as CSV or JSON lines"
-                   : save + "convert it: " +
-                         (named && is_arrow && needs_elmo(file, reading, classes)
-                              ? conversion_by_elmo(name_in_command(name.string(), "FILE"), reading, classes)
-                              : conversion(name, kind.read, reading)));
+               kind.read.empty() ? "export it as CSV or JSON lines"
+                                 : save + "convert it: " +
+                                       (named && is_arrow && needs_elmo(file, reading, classes)
+                                            ? conversion_by_elmo(name.string(), reading, classes)
+                                            : conversion(name, kind.read, reading)));
     }
     if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
         refuse(file.string() + ":1", "UTF-16",
                fmt::format("it looks like UTF-16: {}convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 {} > "
                            "{}",
-                           packed ? save : "", plain ? "'" + file.string() + "'" : "FILE",
-                           plain ? "FILE" : "TEXT"));
+                           packed ? save : "", named ? shell_word(file.string()) : "FILE",
+                           named ? "FILE" : "TEXT"));
 }
 
 }  // namespace
-
-std::string name_in_command(const std::string& name, const char* instead) {
-    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c < 0 ||
-               std::strchr(" ./_-+=,:@%~#*", c) != nullptr;
-    });
-    return plain ? name : instead;
-}
 
 void refuse_foreign_line(std::string_view line, const fs::path& file) {
     const std::string name = file.filename().string();
@@ -280,7 +269,7 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
         std::error_code error;
         return fs::exists(folder / name, error);
     };
-    const std::string name = folder.string(), in_command = name_in_command(name, "FOLDER");
+    const std::string name = folder.string(), in_command = in_python(name);
     if ((is_there("best/recipe.toml") && is_there("best/manifest.json")) ||
         (is_there("last/recipe.toml") && is_there("last/manifest.json")) ||
         (is_there("recipe.toml") && is_there("manifest.json")))
@@ -295,7 +284,7 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
         for (const auto& split : fs::directory_iterator(folder, error))
             classes = classes || (splits && has_classes(split.path() / "dataset_info.json"));
         const std::string command =
-            needs_elmo(folder, &reading, classes) ? conversion_by_elmo(in_command, &reading, classes)
+            needs_elmo(folder, &reading, classes) ? conversion_by_elmo(name, &reading, classes)
             : splits
                 ? fmt::format(
                       "python3 -c \"import datasets; [d.to_json('{1}/' + s + '.jsonl') for s, d in "
@@ -345,10 +334,10 @@ void refuse_folder_of_texts(const fs::path& folder) {
     throw DataError(fmt::format(
         "{0}: expected one file with a row per text, found {1}; join them, {2}: python3 -c \"import json, "
         "pathlib; [print(json.dumps({{'text': f.read_text(errors='replace'), 'labels': [{3}]}})) for f in "
-        "sorted(pathlib.Path('{0}').rglob('*.txt'))]\" > {4}",
+        "sorted(pathlib.Path('{5}').rglob('*.txt'))]\" > {4}",
         folder.string(), found,
         below > here ? "with the name of its folder as the label of a text" : "with the labels of each text",
-        below > here ? "f.parent.name" : "'LABEL'", free_name("data", ".jsonl")));
+        below > here ? "f.parent.name" : "'LABEL'", free_name("data", ".jsonl"), in_python(folder.string())));
 }
 
 }  // namespace elmo

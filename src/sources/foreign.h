@@ -9,10 +9,6 @@ namespace elmo {
 
 struct ReadOptions;
 
-// The name as it may stand, in quotes, in a command that people copy into a shell, also inside of Python
-// there; or else `instead`, as the name could be a command itself.
-std::string name_in_command(const std::string& name, const char* instead);
-
 // DataError that names what the file is and how to convert it, where it is Parquet, Arrow, a workbook, a
 // pickle, a database, UTF-16 or a zip archive of several files. Standard input and what cannot be opened
 // pass. The command reads the columns that `reading` names, where it has to name them.

@@ -22,6 +22,13 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
+// The path as it may stand in a command that people copy, whoever made the run that names it.
+std::string path_in_command(const std::string& path) {
+    const bool plain =
+        std::none_of(path.begin(), path.end(), [](unsigned char c) { return c < ' ' || c == 127; });
+    return plain ? shell_word(path) : "PATH";
+}
+
 // What tells this very file or folder from all others on this machine; "" where there is none.
 std::string identity_of(const fs::path& path) {
     struct statx info {};
@@ -150,7 +157,7 @@ void require_known_path(const ReadOptions& reading, const std::string& path, boo
                               "others, to a file and name it with {}",
                               key, flag_of(key)));
     if (key == "data" && is_gone) throw DataError(gone_data_of_run(path));
-    const std::string shown = shell_word(name_in_command(path, "PATH"));
+    const std::string shown = path_in_command(path);
     throw ConfigError(fmt::format(
         "{0}: expected a path that you name or that was read as data here before, found '{1}', which only "
         "the "

@@ -150,12 +150,16 @@ bool is_named_foreign(const fs::path& file) {
     return std::ranges::find(kEndings, file.extension().string()) != std::end(kEndings);
 }
 
-// Whether a file's ending says that it holds no rows: a script or a log that lies beside data.
+// Whether a file's name says that it holds no rows: a script, a log or the options of a training that lies
+// beside data.
 bool is_named_otherwise(const fs::path& file) {
     constexpr std::string_view kEndings[] = {".py",  ".ipynb", ".sh",  ".log",  ".md",
                                              ".rst", ".yaml",  ".yml", ".toml", ".ini",
                                              ".cfg", ".pdf",   ".png", ".svg",  ".html"};
-    return std::ranges::find(kEndings, file.extension().string()) != std::end(kEndings);
+    constexpr std::string_view kOptions[] = {"_config.json", "_args.json",    "_params.json",
+                                             "_state.json",  "_results.json", "_metrics.json"};
+    return std::ranges::find(kEndings, file.extension().string()) != std::end(kEndings) ||
+           std::ranges::any_of(kOptions, [name = file.string()](auto end) { return name.ends_with(end); });
 }
 
 // The one file of the folder that is named as a training file, one that elmo reads if there is one; "" when

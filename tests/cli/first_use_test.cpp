@@ -319,7 +319,7 @@ TEST_F(FirstUse, OriginalsMayLieBesideWhatWasMadeOfThem) {
     }
     fs::remove(folder_.path("set/train.csv"));
     expect_failure(run_elmo({"data", "inspect", folder_.text("set")}), 1, {"found Parquet"});
-    for (const char* name : {"train.py", "train.log", "train.ipynb", "training"}) {
+    for (const char* name : {"train.py", "train.log", "train.ipynb", "train_config.json", "training"}) {
         folder_.write(std::string("set/") + name, "a script, of some kind\n");
         expect_failure(run_elmo({"data", "inspect", folder_.text("set")}), 1, {"found Parquet"});
         fs::remove(folder_.path(std::string("set/") + name));

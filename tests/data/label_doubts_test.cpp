@@ -286,6 +286,9 @@ TEST_F(LabelDoubts, KeysOfTextsThatNoRowHas) {
 TEST_F(LabelDoubts, WordsForNull) {
     EXPECT_EQ(only({"a,b", "nan", "nan", "b"}),
               "'nan' is a label of 2 rows: where it means that there is none, give --allow-null-labels");
+    EXPECT_EQ(only({"a,b", "nan", "None", "nan", "b"}),
+              "'None' is a label of 1 row, 'nan' is a label of 2 rows: where it means that there is none, "
+              "give --allow-null-labels");
 }
 
 TEST_F(LabelDoubts, WordsForNullOfRowsThatAreHeldOut) {

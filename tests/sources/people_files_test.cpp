@@ -528,19 +528,36 @@ TEST_F(PeopleFiles, ParquetArrowAndHuggingFace) {
     EXPECT_TRUE(contains(error("hub"), "found Parquet files"));
 }
 
-// Whoever copies the advice into a shell runs it: a name that would be more than a name there is left out.
+// What a shell hands over to Python of the command in `said`, with the bytes that are escaped there.
+std::string python_of_advice(const std::string& said) {
+    const std::string command = "python3 -c ", advice = said.substr(said.find(command) + command.size());
+    std::FILE* shell = ::popen(("printf %s " + advice).c_str(), "r");
+    std::string code;
+    for (int c = std::fgetc(shell); c != EOF; c = std::fgetc(shell)) code += static_cast<char>(c);
+    EXPECT_EQ(::pclose(shell), 0) << advice;
+    for (std::size_t at = code.find("\\x"); at != code.npos; at = code.find("\\x", at + 1))
+        code.replace(at, 4, 1, static_cast<char>(std::stoi(code.substr(at + 2, 2), nullptr, 16)));
+    return code;
+}
+
+// Whoever copies the advice into a shell runs it: a name that would be more than a name is quoted there.
 TEST_F(PeopleFiles, AdviceRunsNothingThatAFileIsCalled) {
-    for (const std::string name :
-         {"x');import os;os.system('id.parquet", "$(id).parquet", "a`id`.parquet", "a\"b.parquet"}) {
-        write(name, "PAR1\x15\x04\x15 some bytes PAR1");
-        const std::string said = error(name), advice = said.substr(said.find("convert it"));
-        EXPECT_TRUE(contains(advice, "pandas.read_parquet('FILE').to_json('FILE.jsonl'")) << said;
-        EXPECT_FALSE(contains(advice, "id")) << said;
+    for (const std::string stem :
+         {"x');import os;os.system('id", "$(id)", "a`id`", "a\"b", "it's", "a\\b", "a!b", "two words"}) {
+        const std::string name = stem + ".parquet";
+        const auto file = write(name, "PAR1\x15\x04\x15 some bytes PAR1");
+        const std::string said = error(name);
+        EXPECT_EQ(python_of_advice(said), "import pandas; pandas.read_parquet('" + file.string() +
+                                              "').to_json('" + stem +
+                                              ".jsonl', orient='records', lines=True)")
+            << said;
+        const std::string code = said.substr(said.find("read_parquet('") + 14);
+        EXPECT_EQ(code.substr(0, code.find("')")).find_first_of("'\"$`!"), code.npos) << said;
     }
     write("$(id).csv", "\xff\xfet\0e\0");
-    EXPECT_TRUE(contains(error("$(id).csv"), "iconv -f UTF-16 -t UTF-8 FILE > TEXT"));
+    EXPECT_TRUE(contains(error("$(id).csv"), "$(id).csv' > FILE"));
     write("$(id)/dataset_dict.json", "{}");
-    EXPECT_TRUE(contains(error("$(id)"), "load_from_disk('FOLDER')"));
+    EXPECT_TRUE(contains(error("$(id)"), "\\x24(id)').items()]"));
     TestZip zip;
     zip.add("a\x1b[2J\n.csv", "x", true);
     zip.add("b.csv", "y", true);

@@ -54,10 +54,13 @@ TEST_F(Train, WarnsOfOptionsWithoutEffect) {
     config.precision = "fp32";
     config.head_noise = "shared";
     config.pooling = "cls";
+    config.validation = "0";
+    config.patience = 2;
     train(quiet().with_sinks(sinks), config);
     EXPECT_EQ(warnings, (std::vector<std::string>{
                             "pooling has no effect with encoder bag",
-                            "head_noise has no effect with precision fp32, which rounds no weights"}));
+                            "head_noise has no effect with precision fp32, which rounds no weights",
+                            "patience has no effect with validation 0, which holds out no rows"}));
 }
 
 TEST_F(Train, TheLogHasTheTrueLossAndOneLineEveryLogEverySteps) {
