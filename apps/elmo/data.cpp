@@ -34,7 +34,7 @@ std::string table(const DataSummary& summary) {
     count_if_any("texts cut at max_length", summary.cut_rows);
     count_if_any("texts without labels", summary.rows_without_labels);
     count_if_any("labels not in training", summary.labels_unseen_in_train);
-    count_if_any("texts with replaced UTF-8", summary.replaced_utf8);
+    count_if_any("rows with replaced UTF-8", summary.replaced_utf8);
     count_if_any("merged labels", summary.merged_labels);
     count_if_any("filter pairs, training", summary.train_filter_pairs);
     count_if_any("filter pairs, test", summary.test_filter_pairs);

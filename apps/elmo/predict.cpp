@@ -24,7 +24,7 @@ std::string block(std::string_view text, const std::vector<Prediction>& predicti
 // What the user should know of the answers besides them.
 void say(const Invocation& call, std::int64_t replaced_utf8, std::int64_t dropped_ids, std::int64_t cut) {
     if (replaced_utf8 > 0)
-        std::fputs(fmt::format("invalid UTF-8 was replaced in {}\n", counted(replaced_utf8, "text")).c_str(),
+        std::fputs(fmt::format("invalid UTF-8 was replaced in {}\n", counted(replaced_utf8, "row")).c_str(),
                    stderr);
     if (dropped_ids > 0 && (call.json || !call.config.out.empty()))
         call.context.warning(fmt::format(

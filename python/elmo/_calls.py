@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from elmo import _core
 from elmo._config import OF_ONE_RUN, document, make_config, number, whole_number
-from elmo._data import is_rows, refuse_separator, set_columns_of_run, set_data, set_nothing_but_validation, take_default_validation
+from elmo._data import (COLUMNS, is_rows, refuse_separator, refuse_share_beside_test, set_columns_of_run, set_data,
+                        set_nothing_but_validation, take_default_validation)
 from elmo._inputs import describe, folder_of, is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
@@ -96,8 +97,13 @@ def set_rows_beside_init(config: _core.Config, init: Any, data: Any, texts: Any,
         set_columns_of_run(config, init, data, options)
     if not has_rows:  # the run knows its data, as a continued one does
         kept = set_nothing_but_validation(config, labels, test, validation, label_names)
-        return kept + unless_linear(init, lambda: set_own_data(config, init, "give rows as data, or as texts and labels",
-                                                               "give them again, or others, as validation=(texts, labels), or a share"))
+        kept += unless_linear(init, lambda: set_own_data(config, init, "give rows as data, or as texts and labels",
+                                                         "give them again, or others, as validation=(texts, labels), or a share"))
+        if config.given("test"):
+            refuse_share_beside_test(config, options.get("test_share"))
+        elif options.get("test_share") is None and _core.is_row_folder(_core.resolve_for_run(folder_of(init), _core.Config()).get("test")):
+            config.set_of_recipe("test_share", _core.Config().get("test_share"))  # the run had test rows, which are gone
+        return kept
     set_test_of_init(config, init)
     kept = set_data(config, data, texts, labels, test, validation, label_names, options.get("test_share"))
     if validates_others or names_data_of(config, init):
@@ -113,7 +119,7 @@ def set_columns_of_begun(config: _core.Config, out: Any, data: Any, options: Any
     elif os.path.isfile(recipe) and not is_path(opened(data)):
         begun = _core.Config()
         begun.load_recipe(recipe)
-        for key in ("text_column", "label_column"):
+        for key in COLUMNS:
             if options.get(key) is None and begun.given(key):
                 config.set(key, begun.get(key))
 

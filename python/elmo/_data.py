@@ -6,13 +6,27 @@ import logging
 import numbers
 import os
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import Any, Collection, Iterator, Mapping
 
 from elmo._config import text_of
 from elmo._core import Config, ConfigError, DataError, Rows, is_row_folder, known_path, resolve_for_run
 from elmo._detect import has_flags, settle_columns, settle_other_columns
 from elmo._inputs import (BLANKS, Splits, add_table, add_values, column_list, folder_of, has_names, is_matrix, is_path,
                           iterate, module_of, name_of, opened, reader_of, split_columns, stands_for_columns)
+
+
+COLUMNS = ("text_column", "label_column")
+# What the folder of a run has, also before its first checkpoint; that of a checkpoint has the third.
+PARTS = ("best", "last", "manifest.json", "recipe.toml", "log.jsonl")
+
+
+def require_run(run: Any) -> None:
+    """DataError where nothing is that could be a run."""
+    folder = folder_of(run)
+    if not any(os.path.exists(os.path.join(folder, part)) for part in PARTS):
+        found = ("a folder without best, last or manifest.json; name the folder that training wrote" if os.path.isdir(folder)
+                 else "a file" if os.path.exists(folder) else "nothing")
+        raise DataError(f"{folder}: expected the folder of a run, found {found}")
 
 
 def allows_null(config: Config) -> bool:
@@ -100,24 +114,29 @@ def test_of(data: Any) -> Any:
     return data
 
 
+def columns_of_run(of_run: Config, table: Any, there: Collection[str], named: str) -> dict[str, tuple[str, bool]]:
+    """The columns that a run reads, and whether the table, which has those `there`, has them."""
+    texts, labels = of_run.get("text_column"), of_run.get("label_column")
+    return {"text_column": (texts, set(split_columns(texts, there)) <= set(there)),
+            "label_column": (labels, has_flags(table, labels[:-1], named) if stands_for_columns(labels, there) else labels in there)}
+
+
 def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str, Any], named: str = "") -> None:
     """What is not given as an option is read from the columns that the run was trained on, unless the table lacks them
     and has others that must be meant. Texts and labels without a table are called as these columns."""
+    require_run(run)
     named, data = named or name_of_file(data), opened(data)
     if is_path(data):
         return  # the library reads it, and knows the run
     table = None if data is None else splits_of(data)[0]
     there = set(() if data is None else column_list(table))
     of_run, of_table = resolve_for_run(folder_of(run), config), name_of_split(named, data, "train")
-    for key in ("text_column", "label_column"):
-        columns = of_run.get(key)
-        has_them = (set(split_columns(columns, there)) <= there if key == "text_column" else
-                    has_flags(table, columns[:-1], of_table) if stands_for_columns(columns, there) else columns in there)
+    for key, (columns, has_them) in columns_of_run(of_run, table, there, of_table).items():
         if options.get(key) is None and has_them:
             config.set(key, columns)
     if data is not None:
         settle_other_columns(config, table, of_table)
-    for key in ("text_column", "label_column"):
+    for key in COLUMNS:
         if not config.given(key):
             config.set(key, config.get(key) if config.get(key) in there else of_run.get(key))
     for key in ("allow_null_labels", "label_separator"):
@@ -142,6 +161,13 @@ def refuse_labels_alone(texts: Any, labels: Any, label_names: Any) -> None:
             raise ConfigError(f"{what}: expected beside texts only; the labels of a table are its label_column")
 
 
+def refuse_share_beside_test(config: Config, test_share: Any) -> None:
+    """A share that nothing would hold out."""
+    if test_share is not None and float(config.get("test_share")) != 0:
+        raise ConfigError(f"test_share: expected none beside test rows (no others are held out then), found {test_share}; "
+                          "leave it out, or give training rows alone")
+
+
 def refuse_separator(texts: Any, options: Mapping[str, Any]) -> None:
     """What would do nothing."""
     if texts is not None and options.get("label_separator") is not None:
@@ -153,7 +179,7 @@ def set_nothing_but_validation(config: Config, labels: Any, test: Any, validatio
     """Of a call without rows, which takes those of another run."""
     refuse_labels_alone(None, labels, None if has_matrix(validation) else label_names)
     if test is not None:
-        raise ConfigError("test: expected beside data or texts only; the run that init names has its own test rows")
+        raise ConfigError("test: expected beside data or texts only; give the rows for training, too")
     return set_validation(config, validation, False, label_names)
 
 
@@ -257,9 +283,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         add_values(rows, texts, labels, None if beside_matrix and not is_matrix(labels) else label_names,
                    allow_null=allows_null(config))
     if test is not None:
-        if test_share is not None and float(config.get("test_share")) != 0:
-            raise ConfigError(f"test_share: expected none beside test rows (no others are held out then), found {test_share}; "
-                              "leave it out, or give training rows alone")
+        refuse_share_beside_test(config, test_share)
         add_any(rows, test, config, True, "test", label_names, labels, of_test)
         if config.get("resume") != "true":  # a continued run keeps its own
             config.set("test_share", "0")  # the run remembers that none of its rows were held out

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config, number
-from elmo._data import (has_matrix, has_splits, is_file, is_gone, is_rows, is_table_name, name_of_file, name_of_split, read_again,
-                        refuse_labels_alone, refuse_separator, set_columns_of_run, set_data, set_validation,
-                        set_validation_alone, test_of)
-from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of, texts_of
+from elmo._data import (COLUMNS, columns_of_run, has_matrix, has_splits, is_file, is_gone, is_rows, is_table_name, name_of_file,
+                        name_of_split, read_again, refuse_labels_alone, refuse_separator, require_run, set_columns_of_run, set_data,
+                        set_validation, set_validation_alone, test_of)
+from elmo._inputs import column_list, folder_of, has_names, is_matrix, is_path, opened, path_of, texts_of
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, labels_per_text, open_run
 from elmo._result import Result, from_json
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 # Runs of this process that have copies of the rows that trained them, by folder, as long as their objects live.
 TRAINED: weakref.WeakValueDictionary[str, Run] = weakref.WeakValueDictionary()
-COLUMNS = ("text_column", "label_column")
-# What the folder of a run has, also before its first checkpoint; that of a checkpoint has the third.
-PARTS = ("best", "last", "manifest.json", "recipe.toml", "log.jsonl")
 
 
 class NotTrainedHere(_core.DataError, AttributeError):
@@ -49,10 +47,7 @@ class Run:
         self._hashes: Any = None  # and these tell which run they trained
         self._opened: tuple[Any, _core.Predictor, list[Any]] | None = None  # with copies of training rows that it shows
         self._said: dict[str, None] = {}  # messages of predictions, the last ones
-        if not any(os.path.exists(os.path.join(self.path, part)) for part in PARTS):
-            found = ("a folder without best, last or manifest.json; name the folder that training wrote" if os.path.isdir(self.path)
-                     else "a file" if os.path.exists(self.path) else "nothing")
-            raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found {found}")
+        require_run(path)
 
     @classmethod
     def _of(cls, path: str, temporary: str | None, kept: list[Any]) -> Run:
@@ -235,7 +230,7 @@ class Run:
         try:
             return from_json(_core.calibrate(listener, self.path, config))
         except _core.DataError as error:
-            raise names_missing(error, validation[1] if of_validation else labels, label_names) or error from None
+            raise about_labels(error, validation[1] if of_validation else labels, label_names) from None
         finally:
             listener.close()
             del kept
@@ -289,8 +284,11 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
 
 def compare_runs(first: Any, second: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
                  options: Any) -> Result:
+    for run in (first, second):
+        require_run(run)
     if hasattr(data, "read_all"):
         data = data.read_all()  # each run may read other columns of it
+    options = with_shared_columns(first, second, data, texts, options)
     copy, copied = copy_for_second(first, second, data, texts, options)
 
     def call(listener: Listener, run: str, *of_call: Any) -> str:
@@ -302,28 +300,51 @@ def compare_runs(first: Any, second: Any, data: Any, texts: Any, labels: Any, la
         del copied
 
 
+def scored_table(first: Any, data: Any, texts: Any) -> tuple[Any, str]:
+    """The table on which two runs are compared and the file that it is from; None where the library reads the rows."""
+    if texts is None and data is None:
+        data = path if os.path.exists(path := _core.known_path(_core.resolve_for_run(folder_of(first), _core.Config()), "data")) else None
+    if texts is not None or data is None or is_path(table := opened(data)):
+        return None, ""
+    return test_of(table), name_of_split(name_of_file(data), table, "test")
+
+
+def with_shared_columns(first: Any, second: Any, data: Any, texts: Any, options: Any) -> Any:
+    """The options of a comparison: a column that the table has of one run only is read for both, as the library does it."""
+    table, named = scored_table(first, data, texts)
+    if table is None:
+        return options
+    there, shared = column_list(table), dict(options)
+    columns = [columns_of_run(_core.resolve_for_run(folder_of(run), _core.Config()), table, there, named) for run in (first, second)]
+    for key in COLUMNS:
+        (of_first, first_has), (of_second, second_has) = (of_run[key] for of_run in columns)
+        if options.get(key) is not None or first_has == second_has:
+            continue
+        has, lacks, reader = (of_first, of_second, second) if first_has else (of_second, of_first, first)
+        shared[key] = has
+        logging.getLogger("elmo").warning("%s: found no %s=%r, so %s reads %r, too", named or "rows from memory", key, lacks,
+                                          folder_of(reader), has)
+    return shared
+
+
 def copy_for_second(first: Any, second: Any, data: Any, texts: Any, options: Any) -> tuple[_core.Config | None, list[Any]]:
     """Where two runs are compared on a table of which they read other columns: a copy of it as the second one reads it, in a
     configuration, and what has to live as long as it is used."""
-    if texts is not None:
-        return None, []
     of_first, is_own = _core.resolve_for_run(folder_of(first), _core.Config()), data is None
-    if is_own and has_lost_rows(of_first):
+    if texts is None and is_own and has_lost_rows(of_first):
         of_second = _core.resolve_for_run(folder_of(second), _core.Config())
         for key in COLUMNS:
             if (kept := of_first.get(key)) not in (_core.Config().get(key), other := of_second.get(key)):
                 raise _core.DataError(f"{key}: of the rows from memory that trained {folder_of(first)} only what {kept!r} holds is kept, "
-                                      f"and {folder_of(second)} reads {other!r}; give rows that have both as data")
+                                      f"and {folder_of(second)} reads {other!r}; give the rows as data")
         return None, []
-    if is_own:
-        data = path if os.path.exists(path := _core.known_path(of_first, "data")) else None
-    table = opened(data)
-    if data is None or is_path(table):
+    table, named = scored_table(first, data, texts)
+    if table is None:
         return None, []
     columns = []
     for run in (first, second):
         config = make_config("e", options)
-        set_columns_of_run(config, run, test_of(table), options, name_of_split(name_of_file(data), table, "test"))
+        set_columns_of_run(config, run, table, options, named)
         columns.append([(key, config.get(key)) for key in COLUMNS])
     if columns[0] == columns[1]:
         return None, []
@@ -342,17 +363,19 @@ def names_data_of(config: _core.Config, run: Any) -> bool:
 
 
 # Of the library, about labels that are not the run's.
-ADVICE_FOR_FILES = "if labels are written otherwise here, say so with label_column or label_separator"
+ADVICE_FOR_FILES = "; if labels are written otherwise here, say so with label_column or label_separator"
 
 
-def names_missing(error: _core.DataError, labels: Any, label_names: Any) -> _core.DataError | None:
-    """What is meant by an error about labels that a matrix without names has."""
-    if labels is not None and not is_matrix(labels) and ADVICE_FOR_FILES in str(error):
-        return _core.DataError(str(error).replace(ADVICE_FOR_FILES, "in labels= a text is one label: give lists of labels"))
-    if is_matrix(labels) and label_names is None and "these are not the labels of the run" in str(error):
+def about_labels(error: _core.DataError, labels: Any, label_names: Any) -> _core.DataError:
+    """The error, or where labels from memory are not those of the run what is meant by it."""
+    if labels is None or "these are not the labels of the run" not in str(error):
+        return error
+    if is_matrix(labels) and label_names is None and not has_names(labels):
         return _core.DataError("label_names: expected the names of the columns of labels, found none; give those that the run "
                                "was trained with")
-    return None
+    are_texts = not is_matrix(labels) and hasattr(labels, "__len__") and all(isinstance(label, str) for label in labels)
+    return _core.DataError(str(error).replace(ADVICE_FOR_FILES, "; in labels= a text is one label: give lists of labels" if are_texts
+                                              else ""))
 
 
 def set_own_data(config: _core.Config, run: Any, advice: str, of_validation: str = "", needs_test: bool = False) -> list[Any]:
@@ -488,6 +511,7 @@ def is_table_file(data: Any) -> bool:
 def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
                  options: Any, call: Callable[..., str] = _core.evaluate, page: dict[str, str] = {},
                  second: Any = None) -> Result:
+    require_run(run)
     config = make_config("e", options)
     for key, value in page.items():
         config.set(key, value)
@@ -502,7 +526,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
                                 "" if not copied else "rows from memory" if _core.is_row_folder(name) else name,
                                 "all rows given" if are_given else ""))
     except _core.DataError as error:
-        raise names_missing(error, labels, label_names) or error from None
+        raise about_labels(error, labels, label_names) from None
     finally:
         listener.close()
         del kept
@@ -535,6 +559,7 @@ def unless_linear(run: Any, set_rows: Callable[[], list[Any]]) -> list[Any]:
 
 def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
               options: Any) -> Result:
+    require_run(run)
     config, recall = make_config("n", options), number(recall, "recall")
     if texts is not None:  # a data set has labels: any one of the run does
         texts, label_names = list(texts_of(texts)), None

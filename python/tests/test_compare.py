@@ -102,7 +102,7 @@ def test_own_rows_are_read_from_the_columns_that_a_run_has_only(tmp_path):
         assert given.first["P@1"] == given.second["P@1"] == 100
         if name == "frame":  # copies have the one column only
             for call in (lambda: title.compare(body), lambda: body.compare(title)):
-                with pytest.raises(elmo.DataError, match="only what '(title|body)' holds is kept, and .* give rows that have both as data"):
+                with pytest.raises(elmo.DataError, match="only what '(title|body)' holds is kept, and .* give the rows as data"):
                     call()
             with pytest.raises(elmo.ConfigError, match="text_column: of the rows from memory .* only what 'title' holds is kept"):
                 title.evaluate(text_column="body")
@@ -112,6 +112,59 @@ def test_own_rows_are_read_from_the_columns_that_a_run_has_only(tmp_path):
             assert title.evaluate(text_column="body")["P@1"] < 50
             columns = dict(text_column="title", label_column="kind")
             assert title.evaluate(data, **columns)["P@1"] == 100 and title.evaluate(data, **columns).protocol.samples == 60
+
+
+def test_a_column_that_a_table_has_of_one_run_only_is_read_for_both(tmp_path, caplog):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    table = pandas.DataFrame({"comment": [f"a {word} thing {i}" for i in range(60) for word in ("red", "blue")],
+                              "kinds": ["red", "blue"] * 60})
+    file = str(tmp_path / "rows.parquet")
+    table.to_parquet(file)
+    named = elmo.train(table, text_column="comment", label_column="kinds", out=tmp_path / "named")
+    of_file = elmo.train(file, text_column="comment", label_column="kinds", out=tmp_path / "file")
+    lists = elmo.train(texts=list(table.comment), labels=list(table.kinds), out=tmp_path / "lists")
+    others = elmo.train(table.rename(columns={"comment": "sentence", "kinds": "themes"}), text_column="sentence",
+                        label_column="themes", out=tmp_path / "others")
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    wanted = named.compare(lists, tmp_path / "rows.csv", bootstrap=0)
+    for first, second, lacking, read in ((named, lists, "text", lists), (lists, named, "text", lists), (named, others, "sentence", others)):
+        for data, shown in ((table, "rows from memory"), (file, file)):
+            caplog.clear()
+            compared = first.compare(second, data, bootstrap=0)
+            assert compared.first["P@1"] == compared.second["P@1"] == wanted.first["P@1"] == 100
+            assert f"{shown}: found no text_column='{lacking}', so {read.path} reads 'comment', too" in caplog.text
+    assert of_file.compare(lists, bootstrap=0).first["P@1"] == 100  # on its own file
+    with pytest.raises(elmo.DataError, match="only what 'comment' holds is kept, and .* reads 'text'; give the rows as data"):
+        named.compare(lists)
+
+
+def test_a_run_that_is_not_there(tmp_path, run, texts, labels):
+    table = {"comment": ["a"], "kinds": ["b"]}
+    pandas, nothing = pytest.importorskip("pandas"), str(tmp_path / "nothing")
+    data = pandas.DataFrame(table)
+    for call in (lambda: elmo.evaluate(nothing, data), lambda: elmo.report(nothing, data, out=tmp_path / "x.html"),
+                 lambda: elmo.compare(run, nothing, data), lambda: elmo.compare(nothing, run, data), lambda: run.compare(nothing),
+                 lambda: elmo.index(nothing, data), lambda: elmo.train(data, init=nothing)):
+        with pytest.raises(elmo.DataError, match=f"^{nothing}: expected the folder of a run, found nothing$"):
+            call()
+
+
+def test_labels_that_the_run_does_not_have(texts, labels):
+    pandas = pytest.importorskip("pandas")
+    texts = [f"a {word} thing {i}" for i in range(60) for word in ("red", "blue")]
+    flags = pandas.DataFrame({"red": [1, 0] * 60, "blue": [0, 1] * 60})
+    run = elmo.train(texts=texts, labels=flags)
+    other = flags.add_prefix("is_")
+    for given, message in ((other, "the data has 'is_(red|blue)', for example, and the run 'blue'$"),
+                           ([["is_red"], ["is_blue"]] * 60, "the data has 'is_(red|blue)', for example, and the run 'blue'$"),
+                           (["is_red", "is_blue"] * 60, "; in labels= a text is one label: give lists of labels$"),
+                           (flags.values, "^label_names: expected the names of the columns of labels, found none")):
+        for call in (lambda: run.evaluate(texts=texts, labels=given), lambda: run.compare(run, texts=texts, labels=given)):
+            with pytest.raises(elmo.DataError, match=message):
+                call()
+    with pytest.raises(elmo.DataError, match="the data has 'is_(red|blue)', for example"):
+        run.calibrate(validation=(texts, other))
 
 
 def test_runs_on_different_rows_from_memory():

@@ -272,6 +272,27 @@ def test_a_recipe_of_a_run_with_a_test_file(tmp_path, caplog):
             call()
 
 
+def test_a_training_from_a_run_with_test_rows_of_its_own(tmp_path):
+    """Rows from memory are gone: a share is held out. Those of a file are read again, and nothing else is held out."""
+    file, test = (write_parquet(tmp_path / name, table_of(200)) for name in ("rows.parquet", "test.parquet"))
+    for name, tests in (("memory", rows(20, seed=8)), ("file", test)):
+        elmo.train(file, test=tests, out=tmp_path / name, **COLUMNS, **SMALL)
+    assert 0 < elmo.train(init=tmp_path / "memory", epochs=1).evaluate(bootstrap=0).protocol.samples < 60
+    assert elmo.train(init=tmp_path / "file", epochs=1).evaluate(bootstrap=0).protocol.samples == 200
+    with pytest.raises(elmo.ConfigError, match="test_share: expected none beside test rows"):
+        elmo.train(init=tmp_path / "file", test_share=0.5, out=tmp_path / "fourth")
+    with pytest.raises(elmo.ConfigError, match="test: expected beside data or texts only; give the rows for training, too"):
+        elmo.train(init=tmp_path / "memory", test=rows(20), out=tmp_path / "fourth")
+
+
+def test_rows_from_memory_beside_a_table_of_a_file(tmp_path):
+    texts, labels = rows(60)
+    (tmp_path / "a.csv").write_text("text,labels\n" + "".join(f"{text},{row[0]}\n" for text, row in zip(texts, labels)))
+    with pytest.raises(elmo.DataError, match="rows from memory: expected validation rows in the format of the data, csv, found rows "
+                                             "that Python read; give a file in that format, or a share"):
+        elmo.train(tmp_path / "a.csv", validation=(texts, labels))
+
+
 def test_a_validation_split_of_a_saved_folder_is_named_by_its_path(tmp_path, caplog):
     for name, count in (("train", 100), ("validation", 40)):
         save_to_disk(tmp_path / "saved" / name, table_of(count, seed=count))

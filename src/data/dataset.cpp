@@ -239,7 +239,7 @@ void Dataset::Impl::warn_of_texts(const Context& context) const {
           std::pair(&tokens.validation, SplitName::kValidation)})
         if (*file)
             say(context, (*file)->value<TokenStats>("stats").replaced_utf8,
-                layout.shown(layout.files(name).text), "text", "with invalid UTF-8, now U+FFFD");
+                layout.shown(layout.files(name).text), "row", "with invalid UTF-8, now U+FFFD");
 }
 
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

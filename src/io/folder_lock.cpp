@@ -15,8 +15,9 @@ namespace elmo {
 namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const char* kind) {
-    throw ConfigError(fmt::format(
-        "out: another process is writing {}; wait until it ends, or give another {}", path.string(), kind));
+    throw ConfigError(
+        fmt::format("out: another process or thread is writing {}; wait until it ends, or give another {}",
+                    path.string(), kind));
 }
 
 }  // namespace

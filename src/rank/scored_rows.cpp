@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <optional>
 
 #include "base/path_name.h"
 #include "base/text_util.h"
@@ -29,17 +28,18 @@ bool have_equal_bytes(const fs::path& a, const fs::path& b) {
 }
 
 bool is_own_data(const Layout& layout, const Config& config, const Config& of_run) {
+    // Where the run came from elsewhere, or is used from another folder, its path leads to nothing or to
+    // another file.
+    if (is_named_by_run(config, of_run) || path_name(config.data) == path_name(of_run.data)) return true;
     std::error_code error;
-    if (is_named_by_run(config, of_run)) return true;
-    std::optional<Layout> own;
+    fs::path own;
     try {
-        own = files_with_nothing_held_out(of_run);
-    } catch (const Error&) {  // the run came from elsewhere, or its data is gone
-        return path_name(config.data) == path_name(of_run.data);
+        own = files_with_nothing_held_out(of_run).train.labels;
+    } catch (const Error&) {
+        return false;
     }
-    if (layout.train.labels.empty() || own->train.labels.empty()) return false;
-    return fs::equivalent(layout.train.labels, own->train.labels, error) ||
-           have_equal_bytes(layout.train.labels, own->train.labels);
+    if (layout.train.labels.empty() || own.empty()) return false;
+    return fs::equivalent(layout.train.labels, own, error) || have_equal_bytes(layout.train.labels, own);
 }
 
 // Where the rows that are asked for are not there.
@@ -88,9 +88,7 @@ Config with_scored_split(Config config, const Config& of_run, bool known) {
              config.test_share != of_run.test_share)
         choose_test("test_share is given");
     else if (own)
-        choose_test(are_held_out_otherwise(config, of_run)
-                        ? "the run's own data, held out by the text of other columns"
-                        : kOwnData);
+        choose_test(are_held_out_otherwise(config, of_run) ? kHeldOutOtherwise : kOwnData);
     else if (given(config, "test_share") && config.test_share > 0)
         choose_test("test_share is given");
     else if (!layout.test.labels.empty())

@@ -20,8 +20,8 @@ Layout files_with_nothing_held_out(Config config);
 // With the split that `auto` stands for, and the reason for it: the test rows of the run's own data (all rows
 // of a copy without them), of data with a test file and where a test share is given; else all rows. If all
 // rows are scored, nothing is held out, so that those of one file are in its order. Data is the run's own if
-// it has the training file of `of_run` or a copy of it; if that file is gone, data of the same name is; and
-// whatever its name, if its rows are `known` to have trained the run.
+// it has the training file of `of_run` or a copy of it, or the name of it, which may mislead; and whatever
+// its name, if its rows are `known` to have trained the run.
 Config with_scored_split(Config config, const Config& of_run, bool known = false);
 
 // All rows, of one file in its order, and none to validate.
@@ -29,6 +29,7 @@ Config with_nothing_held_out(Config config);
 // With that, and the split of all rows for this reason.
 Config with_all_rows(Config config, const std::string& reason);
 inline constexpr const char* kOwnData = "the run's own data: its other rows trained the run";
+inline constexpr const char* kHeldOutOtherwise = "the run's own data, held out by the text of other columns";
 inline constexpr const char* kOtherData = "the data is not the run's own, and has no test rows of its own";
 inline constexpr const char* kOwnTestRows = "the data has test rows of its own";
 inline constexpr const char* kNothingHeldOut = "the run's training rows: nothing of them was held out";

@@ -28,6 +28,11 @@ namespace {
 // More than this share: the data is what the run was trained on, under another name or in another form.
 constexpr double kOwnShare = 0.5;
 
+// Why the data was taken for the run's own before a row of it was read.
+bool is_by_name_or_bytes(std::string_view reason) {
+    return reason == kOwnData || reason == kHeldOutOtherwise || reason == kNothingHeldOut;
+}
+
 Config with_length(Config config, std::int64_t max_length) {
     config.max_length = max_length;
     return config;
@@ -188,13 +193,20 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
 // Whether what bears the name of the run's data has other rows than those that trained it: less than half of
 // its rows did, and less than half of these are there, so that it did not just grow.
 bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
-    if (texts.empty() || config_.text_column != checkpoint_.config().text_column) return false;
+    if (texts.empty()) return false;
     const bool alike = names_hash(dataset_) == checkpoint_.state().names_hash &&
                        std::ranges::equal(dataset_.label_counts(), checkpoint_.read_label_counts());
     if (alike) return false;  // told without reading a text
     Config training = config_;
     training.split = "train";
-    const Dataset opened = open_data(without_messages(context_), training, *tokenizer_);
+    copy_option(training, checkpoint_.config(), "text_column");  // of these it knows the texts
+    std::optional<Dataset> read;
+    try {
+        read = open_data(without_messages(context_), training, *tokenizer_);
+    } catch (const DataError&) {  // it has no such column
+        return true;
+    }
+    const Dataset& opened = *read;
     if (opened.train().rows() == 0) return false;
     const auto parts = choose_rows(training, opened);
     const std::int64_t trained = count_trained(texts, parts, *tokenizer_);
@@ -207,7 +219,7 @@ bool ScoredRun::is_other_data(const TrainedTexts& texts) const {
 void ScoredRun::leave_other_data(const Config& given, const TrainedTexts& texts) {
     const ReadOptions reading(config_);
     const bool nobody_named_it = reading.data_named_by_run,
-               as_own = given.split == "auto" && reason_of(config_, "split") == kOwnData;
+               as_own = given.split == "auto" && is_by_name_or_bytes(reason_of(config_, "split"));
     if ((!nobody_named_it && !as_own) || !is_other_data(texts)) return;
     if (nobody_named_it)
         throw DataError(fmt::format(

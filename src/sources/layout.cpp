@@ -163,7 +163,8 @@ bool is_named_otherwise(const fs::path& file) {
 }
 
 // The one file of the folder that is named as a training file, one that elmo reads if there is one; "" when
-// none is. Where train is no word of its own, the test file tells it: training_log.txt is none.
+// none is. Where train is no word of its own, the test file tells it: training_log.txt is none. It counts
+// where no file in whose name train is a word has a test file.
 fs::path training_file(const fs::path& folder) {
     std::vector<fs::path> found, paired;
     for (const auto& entry : fs::directory_iterator(folder)) {
@@ -177,7 +178,8 @@ fs::path training_file(const fs::path& folder) {
         else if (!test_beside(entry.path()).empty())
             paired.push_back(entry.path());
     }
-    if (found.empty()) found = std::move(paired);
+    if (std::ranges::none_of(found, [](const fs::path& file) { return !test_beside(file).empty(); }))
+        found.insert(found.end(), paired.begin(), paired.end());
     std::sort(found.begin(), found.end());
     const auto foreign = std::stable_partition(found.begin(), found.end(), std::not_fn(is_named_foreign));
     const bool any_read = foreign != found.begin();
@@ -460,7 +462,12 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
         throw DataError(fmt::format("{}: expected a file named like train.{}, found none",
                                     layout.data.string(), name_of(layout.format)));
     layout.train = {train, train, {}};
-    if (const fs::path test = test_beside(train); !test.empty()) {
+    const fs::path test = test_beside(train);
+    if (train != layout.data)
+        layout.notes.push_back(fmt::format("{}: read from {}{}", layout.data.string(),
+                                           train.filename().string(),
+                                           test.empty() ? "" : " and " + test.filename().string()));
+    if (!test.empty()) {
         layout.test = {test, test, {}};
     } else if (layout.format != DataFormat::kSparse) {
         layout.test_share = {reading.test_share, reading.equal_texts_together};
@@ -517,7 +524,8 @@ void refuse_other_format(const fs::path& validation, DataFormat format, bool of_
     throw DataError(fmt::format(
         "{}{}: expected validation rows in the format of the data, {}, found {}; give a file in that format, "
         "or a share of the data's rows{}",
-        validation.string(), of_run ? ", which validated the run" : "", name_of(format), name_of(found),
+        validation.string(), of_run ? ", which validated the run" : "", name_of(format),
+        is_rows_path(validation) ? "rows that Python read" : name_of(found),
         of_run ? ", with --validation" : ""));
 }
 

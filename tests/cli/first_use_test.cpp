@@ -224,6 +224,44 @@ TEST_F(FirstUse, AnotherFileOfTheSameNameIsScoredWhole) {
     }
 }
 
+// From a folder with another file under that name.
+TEST_F(FirstUse, TheRunsOwnFileIsKnownFromAnyFolder) {
+    const auto rows = [](int begin, int end) {
+        std::string csv = "text,more,labels\n";
+        for (int i = begin; i < end; ++i)
+            csv += fmt::format("{},about {} and {},{}\n", text_of(i), i, i % 7, kAnimals[i % 4]);
+        return csv;
+    };
+    const std::string january = folder_.write("january/data.csv", rows(0, 200));
+    folder_.write("february/data.csv", rows(1000, 1100));
+    fs::create_directory(folder_.path("none"));
+    const auto in = [&](const std::string& folder, const std::string& words) {
+        const Outcome outcome = run_shell("cd \"$0/" + folder + "\" && \"$ELMO\" " + words, folder_.path());
+        expect_success(outcome);
+        return outcome;
+    };
+    folder_.write("january/more.csv", rows(0, 300));
+    in("january", "train data.csv --out run");
+    in("january", "train more.csv --out second");
+    in("february", "data data.csv");  // after which the path of the run may be read there
+    for (const char* words : {"eval ../january/run ../january/data.csv --text-column more --json",
+                              "eval ../january/run ../january/data.csv --json",
+                              "eval ../january/run ../january/second ../january/data.csv --json"}) {
+        Json here = Json::parse(in("february", words).out), there = Json::parse(in("none", words).out);
+        for (Json* scores : {&here, &there}) {
+            if (scores->contains("first")) *scores = (*scores)["first"];
+            EXPECT_LT((*scores)["protocol"]["samples"], 60) << words;
+        }
+        EXPECT_EQ(here["protocol"]["split_reason"], there["protocol"]["split_reason"]) << words;
+        EXPECT_EQ(here["P@1"], there["P@1"]) << words;
+    }
+    const Outcome other = in("february", "eval ../january/run ../january/data.csv --text-column more");
+    EXPECT_TRUE(contains(other.err, "held out by the text of --text-column text; ")) << other.err;
+    const Outcome february = in("february", "eval ../january/run data.csv --text-column more");
+    EXPECT_TRUE(contains(february.out, "all: 100 texts")) << february.out;
+    EXPECT_TRUE(contains(february.out, "not the run's own")) << february.out;
+}
+
 // A file most of whose rows are others now is no more the run's, though some are; a share that is given is
 // the reason.
 TEST_F(FirstUse, TheReasonForTheRowsIsTrue) {

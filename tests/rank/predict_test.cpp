@@ -667,7 +667,7 @@ TEST_F(PredictFiles, OverwriteStartsAgainAndWrongCallsAreRefused) {
             (resume ? second.resume : second.overwrite) = true;
             EXPECT_NE(message_of<ConfigError>([&] {
                           predict_files(quiet(), run(), files, {}, second);
-                      }).find("another process is writing"),
+                      }).find("another process or thread is writing"),
                       std::string::npos);
         }
     }

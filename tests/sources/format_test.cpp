@@ -262,6 +262,12 @@ TEST_F(Formats, PairsByTheirNames) {
                              rows_of({"train1.csv", "train2.csv", "test1.csv", "test2.csv"}, "");
                          }),
                          "found several training files (train1.csv, train2.csv)"));
+    // A pair is more than a lone file, but its names are less.
+    EXPECT_TRUE(contains(message<ConfigError>([&] {
+                             rows_of({"words_train.csv", "mytrain.csv", "mytest.csv"}, "");
+                         }),
+                         "found several training files (mytrain.csv, words_train.csv)"));
+    EXPECT_EQ(rows_of({"train.parquet", "mytrain.csv", "mytest.csv"}, ""), 1);
 }
 
 TEST_F(Formats, ZstdIsReadInPlace) {

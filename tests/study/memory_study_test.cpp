@@ -178,7 +178,7 @@ TEST_F(Studies, WhatIsWrongIsNamed) {
     request.config.overwrite = true;
     {
         const FolderLock writer(request.config.out);
-        EXPECT_NE(message().find("another process is writing"), std::string::npos);
+        EXPECT_NE(message().find("another process or thread is writing"), std::string::npos);
     }
     EXPECT_EQ(message(), "no error");
     request.config.overwrite = false;
