@@ -462,12 +462,7 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
         throw DataError(fmt::format("{}: expected a file named like train.{}, found none",
                                     layout.data.string(), name_of(layout.format)));
     layout.train = {train, train, {}};
-    const fs::path test = test_beside(train);
-    if (train != layout.data)
-        layout.notes.push_back(fmt::format("{}: read from {}{}", layout.data.string(),
-                                           train.filename().string(),
-                                           test.empty() ? "" : " and " + test.filename().string()));
-    if (!test.empty()) {
+    if (const fs::path test = test_beside(train); !test.empty()) {
         layout.test = {test, test, {}};
     } else if (layout.format != DataFormat::kSparse) {
         layout.test_share = {reading.test_share, reading.equal_texts_together};
@@ -478,6 +473,15 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
                 "format, convert one of them with 'elmo data convert'), or score it with 'elmo eval RUN {}'",
                 other.string(), train.filename().string(), shell_word(other.string())));
     }
+}
+
+// Of a folder from which files were chosen by their names.
+void note_chosen_files(Layout& layout) {
+    const fs::path &train = layout.train.text, &test = layout.test.text;
+    if (is_one_file(layout.format) && train != layout.data && !is_rows_path(layout.data))
+        layout.notes.push_back(
+            fmt::format("{}: read from {}{}", layout.data.string(), train.filename().string(),
+                        test.empty() || test == train ? "" : " and " + test.filename().string()));
 }
 
 void note_unused_share(const ReadOptions& reading, Layout& layout) {
@@ -643,6 +647,7 @@ Layout find_layout(const ReadOptions& reading) {
         leave_out_unlabelled_test(reading, layout);
     refuse_same_column(layout);
     refuse_columns_in_one_object(layout);
+    note_chosen_files(layout);
     note_unused_share(reading, layout);
     note_unused_writing(reading, layout);
     return layout;

@@ -789,7 +789,8 @@ TEST_F(PeopleFiles, ATestFileWithNumberedRowsAndNoLabelsIsLeftOut) {
     write("c/train.tsv", "one\ta,b\ntwo\tb,c\nthree\tc\n");
     write("c/test.tsv", "four\nfive\n");
     EXPECT_EQ(rows("c"), kRows);
-    EXPECT_TRUE(contains(said("c").at(0), "c/test.tsv: it has no labels behind a tab, so it is left out"));
+    EXPECT_TRUE(is_said("c", "c/test.tsv: it has no labels behind a tab, so it is left out"));
+    EXPECT_TRUE(said("c").at(0).ends_with("c: read from train.tsv"));
     write("c/test.tsv", "four\nfive\ta\n");
     EXPECT_TRUE(contains(error("c"), "test.tsv:1: ")) << "where a row has a tab, all are to have one";
 }
@@ -827,8 +828,9 @@ TEST_F(PeopleFiles, WhatSeparatesColumnsOfATestFileIsSaid) {
     const std::string line =
         "a/test.csv: read with --delimiter ';', as its first rows show; give your own to read it otherwise";
     const Strings lines = said("a");
-    ASSERT_EQ(lines.size(), 1U);
-    EXPECT_TRUE(lines[0].ends_with(line)) << lines[0];
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_TRUE(lines[0].ends_with("a: read from train.csv and test.csv")) << lines[0];
+    EXPECT_TRUE(lines[1].ends_with(line)) << lines[1];
     const std::string other = write("v.csv", "text;labels\nthree;a\n").string();
     EXPECT_TRUE(
         contains(said("a/train.csv", {{"validation", other}}).at(1), "v.csv: read with --delimiter ';'"));
