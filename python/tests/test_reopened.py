@@ -329,6 +329,37 @@ def test_the_command_for_the_data_of_a_run_keeps_its_labels_and_test_rows(tmp_pa
         assert json.loads(again.stdout)["protocol"]["samples"] == scores.protocol.samples, again.stderr
 
 
+def test_the_commands_for_other_data_of_a_run(tmp_path, monkeypatch):
+    """All of its rows, and none that trained or judged the run."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    texts = [f"a {colour} thing, number {i}" for i in range(60) for colour in ("red", "green")]
+    table = pandas.DataFrame({"note": texts, "tag": pandas.Categorical(["red, dark" if "red" in text else "green" for text in texts])})
+    table[:90].to_parquet("train.parquet")
+    table[90:].to_parquet("test.parquet")
+    new = pandas.concat([table[:20], table[:20].assign(tag=table.tag[1:21].tolist())]).astype({"tag": "category"})
+    new.to_parquet("new.parquet")
+    new[["note"]].assign(kind=pandas.Categorical(["x"] * 40)).to_parquet("texts.parquet")
+    run = elmo.train("train.parquet", test="test.parquet", text_column="note", label_column="tag", out="run")
+
+    def advised(*words):
+        refused = elmo_program(*words)
+        code, name = re.search('python3 -c "(.*?)"(?: and (?:name|give --validation) ([^ \n]*))?', refused.stderr).groups()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return name
+
+    printed = elmo_program("eval", "run", advised("eval", "run", "new.parquet"), "--json", "--quiet")
+    scores = json.loads(printed.stdout)
+    assert scores["P@1"] == run.evaluate("new.parquet")["P@1"] == 50 and scores["protocol"]["samples"] == 40
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"note": text, "tag": [tag]}) + "\n" for text, tag in table.values))
+    elmo.train("rows.jsonl", text_column="note", label_column="tag", out="lines")
+    fitted = elmo_program("calibrate", "lines", "--validation", advised("calibrate", "lines", "--validation", "test.parquet"), "--json")
+    assert json.loads(fitted.stdout)["rows"] == 30
+    assert advised("predict", "run", "texts.parquet") is None
+    assert len(elmo_program("predict", "run", "texts.jsonl", "--json").stdout.splitlines()) == 40
+
+
 def test_a_column_of_texts_may_be_named_twice(tmp_path):
     file = write_parquet(tmp_path / "rows.parquet", table_of(60))
     runs = [elmo.train(data, text_column="title+title", label_column="tags", **SMALL) for data in (file, table_of(60))]

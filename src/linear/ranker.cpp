@@ -226,6 +226,7 @@ Nearest LinearRanker::nearest_texts(std::span<const std::int32_t> tokens) const 
     analyser_.analyse(tokens, features);
     model_.vocabulary.append_row(features, rows);
     find_nearest(model_.neighbours, rows.columns_of(0), rows.values_of(0), likeness, nearest);
+    for (auto& [cosine, text] : nearest) cosine = std::min(cosine, 1.0F);  // stored weights are rounded
     return nearest;
 }
 

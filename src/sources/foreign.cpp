@@ -66,16 +66,20 @@ std::string in_python(std::string_view text) {
 }
 
 // Columns of labels stay columns in a CSV only.
-std::string conversion(const fs::path& file, std::string_view read, const ReadOptions* reading) {
+bool is_wanted_as_table(Wanted wanted, const ReadOptions* reading) {
+    return wanted == Wanted::kTable ||
+           (wanted == Wanted::kRows && reading != nullptr && reading->label_column.ends_with('*'));
+}
+
+std::string conversion(const fs::path& file, std::string_view read, bool as_table) {
     std::string expression(read);
     expression.replace(expression.find("FILE"), 4, in_python(file.string()));
     const std::string modules = read.starts_with("pyarrow") ? "pyarrow.ipc" : "pandas",
                       stem = file.stem().string();
     return fmt::format("python3 -c \"import {}; {}.{}\"", modules, expression,
-                       reading != nullptr && reading->label_column.ends_with('*')
-                           ? fmt::format("to_csv('{}', index=False)", in_python(free_name(stem, ".csv")))
-                           : fmt::format("to_json('{}', orient='records', lines=True)",
-                                         in_python(free_name(stem, ".jsonl"))));
+                       as_table ? fmt::format("to_csv('{}', index=False)", in_python(free_name(stem, ".csv")))
+                                : fmt::format("to_json('{}', orient='records', lines=True)",
+                                              in_python(free_name(stem, ".jsonl"))));
 }
 
 // Whether Hugging Face's library wrote the file, or what it says of a data set, with classes, which are
@@ -95,8 +99,6 @@ bool has_classes(const fs::path& file) {
     return false;
 }
 
-// The command of the Python package, which reads what other tools lose: classes, columns of labels, the test
-// rows of a run. It writes texts and labels only, so it has to find them.
 // The arguments of Python's convert that say how rows are read.
 std::string reading_in_python(const ReadOptions& reading) {
     std::string options;
@@ -112,31 +114,42 @@ std::string reading_in_python(const ReadOptions& reading) {
     return options;
 }
 
-std::string conversion_by_elmo(const std::string& data, const ReadOptions* reading, bool classes) {
+bool is_data_of_run(const fs::path& path, const ReadOptions* reading) {
+    return reading != nullptr && reading->data_of_run && path == reading->data;
+}
+
+// The command of the Python package, which reads what other tools lose: classes, columns of labels, the test
+// rows of a run, where it is the run's own data. It writes texts and labels only, so it has to find them.
+// Other rows go into one file.
+std::string conversion_by_elmo(const fs::path& path, const ReadOptions* reading, bool classes) {
     const Config usual;
+    const bool own = is_data_of_run(path, reading);
     std::string options = reading == nullptr ? std::string() : reading_in_python(*reading);
     const bool renamed = options.find("_column=") != options.npos;
     // Test rows from memory are gone; of these, which all trained the run, none are test rows.
-    const bool test_is_gone = reading != nullptr && is_rows_path(reading->test);
-    if (test_is_gone)
+    const bool test_is_gone = own && is_rows_path(reading->test);
+    if (!own || test_is_gone)
         options += ", test_share=0";
-    else if (reading != nullptr && !reading->test.empty())
+    else if (!reading->test.empty())
         options += fmt::format(", test='{}'", in_python(reading->test));
-    else if (reading != nullptr && reading->test_share != usual.test_share)
+    else if (reading->test_share != usual.test_share)
         options += fmt::format(", test_share={}", reading->test_share);
     std::vector<std::string_view> notes;
     if (classes) notes.emplace_back("its classes have names, which the Python package keeps");
     if (renamed) notes.emplace_back("there the columns are called text and labels");
     if (test_is_gone) notes.emplace_back("the run's test rows were in memory and are gone: score others");
-    return fmt::format(
-        "python3 -c \"import elmo; elmo.convert('{0}', out='{1}'{2})\" and name the folder {1}{3}",
-        in_python(data), free_name("data"), options,
-        notes.empty() ? std::string() : fmt::format(" ({})", fmt::join(notes, "; ")));
+    std::error_code error;
+    const std::string out = free_name("data");
+    return fmt::format("python3 -c \"import elmo; elmo.convert('{0}', out='{1}'{2})\" and name {3}{4}",
+                       in_python(path.string()), out, options,
+                       own || fs::is_directory(path, error) ? "the folder " + out : out + "/train.jsonl",
+                       notes.empty() ? std::string() : fmt::format(" ({})", fmt::join(notes, "; ")));
 }
 
-// Whether the package's command is needed: also for the data of a run that it trained.
-bool needs_elmo(const fs::path& file, const ReadOptions* reading, bool classes) {
-    return classes || (reading != nullptr && reading->data_of_run && file == reading->data);
+// Of rows with columns of labels a table keeps all columns, also those that another run reads.
+bool needs_elmo(const fs::path& path, const ReadOptions* reading, bool classes) {
+    return is_data_of_run(path, reading) ||
+           (classes && (reading == nullptr || !reading->label_column.ends_with('*')));
 }
 
 [[noreturn]] void refuse(const fs::path& file, std::string_view name, const std::string& advice) {
@@ -144,7 +157,7 @@ bool needs_elmo(const fs::path& file, const ReadOptions* reading, bool classes) 
                                 name, advice));
 }
 
-void refuse_zip(const fs::path& file, const ReadOptions* reading) {
+void refuse_zip(const fs::path& file, bool as_table) {
     const ZipFile zip(file);
     std::vector<std::string> files;
     for (const ZipMember& member : zip.members())
@@ -156,11 +169,11 @@ void refuse_zip(const fs::path& file, const ReadOptions* reading) {
     };
     if (has("xl/"))
         refuse(file, "an Excel workbook",
-               "convert it: " + conversion(file, "pandas.read_excel('FILE')", reading));
+               "convert it: " + conversion(file, "pandas.read_excel('FILE')", as_table));
     if (has("mimetype") && has("content.xml"))
         refuse(file, "an OpenDocument file",
                "save the sheet as CSV, or convert it: " +
-                   conversion(file, "pandas.read_excel('FILE')", reading));
+                   conversion(file, "pandas.read_excel('FILE')", as_table));
     if (!files.empty() && std::all_of(files.begin(), files.end(),
                                       [](const std::string& name) { return name.ends_with(".npy"); }))
         refuse(
@@ -183,7 +196,7 @@ bool has_ending(const fs::path& folder, std::string_view ending) {
 }
 
 void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool packed,
-                          const ReadOptions* reading) {
+                          const ReadOptions* reading, Wanted wanted) {
     // What has no name has to be saved first.
     const bool named = file != kStandardInput && !packed;
     const fs::path name = named ? file : fs::path("FILE");
@@ -198,13 +211,15 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool pac
             continue;
         const bool is_arrow = kind.read.find("parquet") != kind.read.npos ||
                               kind.read.find("feather") != kind.read.npos || kind.read.starts_with("pyarrow");
-        const bool classes = named && is_arrow && has_classes(file);
+        const bool are_rows = named && is_arrow && wanted == Wanted::kRows;
+        const bool classes = are_rows && has_classes(file);
         refuse(file, kind.name,
-               kind.read.empty() ? "export it as CSV or JSON lines"
-                                 : save + "convert it: " +
-                                       (named && is_arrow && needs_elmo(file, reading, classes)
-                                            ? conversion_by_elmo(name.string(), reading, classes)
-                                            : conversion(name, kind.read, reading)));
+               kind.read.empty()
+                   ? "export it as CSV or JSON lines"
+                   : save + "convert it: " +
+                         (are_rows && needs_elmo(file, reading, classes)
+                              ? conversion_by_elmo(file, reading, classes)
+                              : conversion(name, kind.read, is_wanted_as_table(wanted, reading))));
     }
     if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
         refuse(file.string() + ":1", "UTF-16",
@@ -218,7 +233,7 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool pac
 
 void refuse_foreign_line(std::string_view line, const fs::path& file) {
     const std::string name = file.filename().string();
-    refuse_foreign_bytes(line, file, without_packed_ending(name) != name, nullptr);
+    refuse_foreign_bytes(line, file, without_packed_ending(name) != name, nullptr, Wanted::kRows);
     if (line.size() > 262 && line.substr(257).starts_with("ustar"))
         refuse(file, "a tar archive", "unpack it and name the file or its folder");
     if (line.find('\0') != line.npos)
@@ -226,15 +241,15 @@ void refuse_foreign_line(std::string_view line, const fs::path& file) {
                "export it as CSV or JSON lines; text in UTF-16 without a mark: iconv -f UTF-16LE -t UTF-8");
 }
 
-void refuse_foreign_file(const fs::path& file, const ReadOptions* reading) {
+void refuse_foreign_file(const fs::path& file, const ReadOptions* reading, Wanted wanted) {
     std::error_code error;
     if (!fs::is_regular_file(file, error)) return;
     std::string first(16, '\0');
     std::ifstream in(file, std::ios::binary);
     in.read(first.data(), static_cast<std::streamsize>(first.size()));
     first.resize(static_cast<std::size_t>(in.gcount()));
-    if (first.starts_with("PK\x03\x04")) return refuse_zip(file, reading);
-    refuse_foreign_bytes(first, file, false, reading);
+    if (first.starts_with("PK\x03\x04")) return refuse_zip(file, is_wanted_as_table(wanted, reading));
+    refuse_foreign_bytes(first, file, false, reading, wanted);
 }
 
 bool is_foreign_file(const fs::path& file) {
@@ -253,14 +268,23 @@ std::string conversion_of_validation(const fs::path& path, const ReadOptions& re
         in_python(path.string()), free_name("validation"), reading_in_python(reading));
 }
 
-void refuse_foreign_validation(const fs::path& path, const ReadOptions& reading, bool keeps_columns) {
-    try {
-        refuse_foreign_file(path, &reading);
-    } catch (const DataError& error) {
-        if (keeps_columns)
-            throw DataError(fmt::format("{}, and name what that writes with --validation", error.what()));
+void refuse_foreign_validation(const fs::path& path, const ReadOptions& reading, bool beside_table) {
+    if (!is_foreign_file(path)) return;
+    // Beside the data of a run, which reads the one and the other by columns of their own, or data that was
+    // converted to the usual columns, too.
+    const bool takes_usual = reading.data_of_run || reading.validation_of_run;
+    if (reading.validation_of_run ? !reading.data_of_run : takes_usual && has_classes(path))
         throw DataError(fmt::format("validation: {} is what Python reads; {}", path.string(),
                                     conversion_of_validation(path, reading)));
+    try {
+        refuse_foreign_file(path, nullptr, beside_table ? Wanted::kTable : Wanted::kTexts);
+    } catch (const DataError& error) {
+        throw DataError(
+            fmt::format("{}, and name what that writes with --validation{}", error.what(),
+                        !takes_usual && has_classes(path)
+                            ? " (there classes become numbers, and a comma in a category separates "
+                              "labels: make lists of names of them first)"
+                            : ""));
     }
 }
 
@@ -284,7 +308,7 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
         for (const auto& split : fs::directory_iterator(folder, error))
             classes = classes || (splits && has_classes(split.path() / "dataset_info.json"));
         const std::string command =
-            needs_elmo(folder, &reading, classes) ? conversion_by_elmo(name, &reading, classes)
+            needs_elmo(folder, &reading, classes) ? conversion_by_elmo(folder, &reading, classes)
             : splits
                 ? fmt::format(
                       "python3 -c \"import datasets; [d.to_json('{1}/' + s + '.jsonl') for s, d in "

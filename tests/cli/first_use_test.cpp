@@ -293,13 +293,20 @@ TEST_F(FirstUse, TwoRunsShareTheColumnThatOneOfThemLacksOnly) {
                       second = folder_.text("second");
     expect_success(run_elmo(
         {"train", both, "--text-column", "body", "--label-column", "tags", "--out", second, "--quiet"}));
-    const Outcome outcome = run_elmo({"eval", run(), second, part, "--json"});
-    expect_success(outcome);
-    EXPECT_TRUE(
-        contains(outcome.err, "found no --label-column 'tags', so " + second + " reads 'labels', too"))
-        << outcome.err;
-    EXPECT_FALSE(contains(outcome.err, "--text-column")) << outcome.err;
-    EXPECT_GT(Json::parse(outcome.out)["second"]["P@1"], 90) << outcome.out;
+    // Also where no column is called as columns of labels usually are.
+    const std::string first = folder_.text("first"), unusual = "text,group,body" + without.substr(16),
+                      other = folder_.write("other.csv", unusual);
+    expect_success(run_elmo({"train", other, "--label-column", "group", "--out", first, "--quiet"}));
+    for (const auto& [one, file, labels] :
+         {std::tuple(run(), part, "labels"), std::tuple(first, other, "group")}) {
+        const Outcome outcome = run_elmo({"eval", one, second, file, "--split", "all", "--json"});
+        expect_success(outcome);
+        EXPECT_TRUE(contains(outcome.err,
+                             "found no --label-column 'tags', so " + second + " reads '" + labels + "', too"))
+            << outcome.err;
+        EXPECT_FALSE(contains(outcome.err, "--text-column")) << outcome.err;
+        EXPECT_GT(Json::parse(outcome.out)["second"]["P@1"], 90) << outcome.out;
+    }
 }
 
 TEST_F(FirstUse, AComparisonNoticesDataThatWasReplaced) {
@@ -1515,6 +1522,7 @@ TEST_F(FirstUse, ExplainShowsTheNearestTrainingTexts) {
     ASSERT_EQ(explanation["nearest"].size(), 5u) << outcome.out;
     const Json& first = explanation["nearest"][0];
     EXPECT_EQ(first["text"], text_of(50));
+    EXPECT_LE(first["similarity"].get<double>(), 1);
     EXPECT_NEAR(first["similarity"].get<double>(), 1, 0.01);  // values of 8 bits, about forty of them
     EXPECT_EQ(first["names"], Json::array({kAnimals[50 % 4]}));
     EXPECT_TRUE(

@@ -19,6 +19,7 @@
 #include "sources/known_paths.h"
 #include "sources/layout.h"
 #include "sources/row_source.h"
+#include "sources/tables/table_shape.h"
 
 namespace elmo {
 namespace {
@@ -61,6 +62,15 @@ void refuse_single_outputs(const Config& config) {
                                           std::string_view(key)));
 }
 
+bool can(const auto& read) {
+    try {
+        read();
+        return true;
+    } catch (const DataError&) {
+        return false;
+    }
+}
+
 // Which of a run's columns the data has: one of its first rows. Those that it does not have are guessed.
 struct Columns {
     bool text = false, labels = false;
@@ -73,18 +83,17 @@ Columns columns_of(Config of_run) {
         const Layout layout = find_layout(of_run);
         Columns own{fmt::format("{}", fmt::join(layout.text_columns, "+")) == of_run.text_column,
                     layout.label_column == of_run.label_column};
-        const bool json = layout.format == DataFormat::kJsonl;
-        if (!json && layout.format != DataFormat::kCsv && layout.format != DataFormat::kTsv) return own;
-        const auto rows = open_texts(layout, SplitName::kTrain);  // reads the header
-        if (!json) return own;
-        const auto has = [](const auto& read) {
-            try {
-                read();
-                return true;
-            } catch (const DataError&) {
-                return false;
-            }
-        };
+        if (layout.format == DataFormat::kCsv || layout.format == DataFormat::kTsv) {
+            const auto has = [&](std::vector<std::string> texts, std::string labels) {
+                Layout of_one = layout;
+                of_one.text_columns = std::move(texts);
+                of_one.label_column = std::move(labels);
+                return can([&] { find_table_shape(layout.train.text, of_one); });
+            };
+            return {own.text && has(layout.text_columns, ""), own.labels && has({}, layout.label_column)};
+        }
+        if (layout.format != DataFormat::kJsonl) return own;
+        const auto rows = open_texts(layout, SplitName::kTrain);
         Columns seen;
         const auto records = rows->open();
         for (int i = 0; i < kLookedAt; ++i) {
@@ -93,8 +102,8 @@ Columns columns_of(Config of_run) {
             std::string text;
             RowLabels labels;
             ImportCounts counts;
-            seen.text = seen.text || has([&] { rows->parser()->text(*record, text); });
-            seen.labels = seen.labels || has([&] { rows->parser()->labels(*record, labels, counts); });
+            seen.text = seen.text || can([&] { rows->parser()->text(*record, text); });
+            seen.labels = seen.labels || can([&] { rows->parser()->labels(*record, labels, counts); });
         }
         return {own.text && seen.text, own.labels && seen.labels};
     } catch (const Error&) {  // it has neither, or is not to be read: that is said later
