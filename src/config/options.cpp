@@ -185,7 +185,10 @@ constexpr std::string_view kTheirValues[][3] = {{"device", "gpu", "cuda"},
                                                 {"encoding", "cp1252", "latin-1"},
                                                 {"encoding", "windows-1252", "latin-1"},
                                                 {"encoding", "iso-8859-1", "latin-1"},
-                                                {"delimiter", "\\t", "tab"}};
+                                                {"delimiter", "\\t", "tab"},
+                                                {"precision", "e4m3", "fp8"},
+                                                {"precision", "bfloat16", "bf16"},
+                                                {"precision", "float32", "fp32"}};
 
 }  // namespace
 

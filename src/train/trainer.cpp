@@ -74,9 +74,9 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
         if (!config_.init.empty()) {
             taken_ = take_over_labels(config_, ranks_.is_first() ? labels_ : data_.labels(), engine_.head());
             if (ranks_.is_first()) {
-                const TrainedTexts of_init = TrainedTexts::load(
-                    Checkpoint(config_.init, "best", Checkpoint::Check::kAllButHead).content());
-                warn_of_validation(of_init);
+                const Checkpoint init(config_.init, "best", Checkpoint::Check::kAllButHead);
+                const TrainedTexts of_init = TrainedTexts::load(init.content());
+                warn_of_validation(of_init, !init.config().init.empty());
                 trained_texts_.add(of_init);
             }
         }
@@ -204,9 +204,12 @@ void Trainer::collapsed(const std::optional<std::string>& what) const {
     if (what && config_.on_collapse != "ignore") throw Collapse(*what);
 }
 
-void Trainer::look_at_vectors(const Batch& batch) {
+void Trainer::look_at_vectors() {
     if (config_.freeze_encoder || config_.on_collapse == "ignore") return;
-    // Of the first shard, which fits in the memory of every rank.
+    // Of the first batch, for the last one of an epoch may hold few, and a resumed run has to look at the
+    // same; of its first shard, which fits in the memory of every rank.
+    Batch batch;
+    data_.train().fill(0, batch);
     const std::vector<std::int64_t> cuts = cut_shards(batch.offsets, engine_.share().shards);
     const ProbeTexts probe =
         choose_probe(batch.tokens, std::span(batch.offsets).first(static_cast<std::size_t>(cuts[1]) + 1));
@@ -255,8 +258,9 @@ void Trainer::log_step(double loss, std::int64_t texts) {
     logged_texts_ = logged_tokens_ = 0;
 }
 
-// Which rows validate depends on their places, so rows of the earlier run may.
-void Trainer::warn_of_validation(const TrainedTexts& of_init) const {
+// Which rows validate depends on their places, so rows of the earlier run may. Those of two runs have no
+// order in which all keep theirs.
+void Trainer::warn_of_validation(const TrainedTexts& of_init, bool of_several) const {
     if (!data_.has_validation()) return;
     const std::vector<std::int64_t>& rows = data_.validation().rows();
     const std::int64_t trained = of_init.count(data_.validation_split().tokens, rows);
@@ -264,7 +268,8 @@ void Trainer::warn_of_validation(const TrainedTexts& of_init) const {
         context_.warning(fmt::format(
             "{} of {} validation texts trained {}: their scores are too high, and choose best/; {}",
             with_commas(trained), with_commas(std::ssize(rows)), config_.init,
-            validation_share(config_) > 0
+            of_several ? "validate on rows that are new to it and to what it started from (--validation FILE)"
+            : validation_share(config_) > 0
                 ? "give the rows of that run first and the new ones after them, with as many held out for "
                   "testing as there (its test rows again, or --test-share 0, if they were given), or "
                   "--validation FILE"
@@ -406,7 +411,7 @@ void Trainer::loop() {
         if (want_loss) log_step(loss, batch->size());
         // Before every save too: a run must not go back to what has collapsed already.
         if (validates || saves || (state_.step >= kFirstLook && state_.step % kLookEvery == 0))
-            look_at_vectors(*batch);
+            look_at_vectors();
         if (log_) log_->tick(state_.step, epoch());
         if (validates) {
             validate_and_save(saves);

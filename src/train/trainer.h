@@ -70,12 +70,13 @@ class Trainer {
     double near_best() const;  // how far below the highest score a later one is kept as the best
     EngineOptions engine_options() const;
     EngineParts parts_of_same_run();
-    // Says where many rows that are to validate trained the run that this one starts from.
-    void warn_of_validation(const TrainedTexts& of_init) const;
+    // Says where many rows that are to validate trained the run that this one starts from, or, `of_several`,
+    // those before it.
+    void warn_of_validation(const TrainedTexts& of_init, bool of_several) const;
     // label_weights_ from those of all labels, which the first rank gets.
     void share_label_weights(const std::function<std::vector<float>()>& all);
-    // Whether the vectors of a batch's texts still differ. Collapse.
-    void look_at_vectors(const Batch& batch);
+    // Whether the vectors of different texts still differ. Collapse.
+    void look_at_vectors();
     void collapsed(const std::optional<std::string>& what) const;
     void save(const std::filesystem::path& folder, bool to_continue);
     // Whether any rank wants to stop, and whether the first wants to save last/ by the clock.

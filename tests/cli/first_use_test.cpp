@@ -427,6 +427,16 @@ TEST_F(FirstUse, TextsThatARunStartedFromCountToo) {
     expect_success(run_elmo(Words{"train", old, "--out", folder_.text("first")} + small));
     expect_success(run_elmo({"train", next, "--init", folder_.text("first"), "--out", folder_.text("second"),
                              "--epochs", "1", "--quiet"}));
+    // No order of their rows suits both.
+    const std::string all = folder_.write("all.csv", csv_rows(0, 200));
+    for (const auto& [from, advice] : {std::pair("first", "give the rows of that run first"),
+                                       std::pair("second", "new to it and to what it started from")}) {
+        const Outcome outcome =
+            run_elmo({"train", all, "--init", folder_.text(from), "--validation", "0.3", "--epochs", "1",
+                      "--out", folder_.text(std::string("all-") + from), "--quiet"});
+        expect_success(outcome);
+        EXPECT_TRUE(contains(outcome.err, advice)) << outcome.err;
+    }
     const Json of_old = scores({folder_.text("second"), old, "--split", "all"});
     EXPECT_GT(of_old["protocol"].value("trained_samples", 0), 80) << of_old;
     expect_success(run_elmo({"labels", "add", folder_.text("second"), "--data", birds, "--out",

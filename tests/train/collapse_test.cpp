@@ -156,6 +156,25 @@ TEST_F(CollapsingRun, StopsWhereItIsToldTo) {
     }
 }
 
+// What is looked at before a save is not the last batch of an epoch.
+TEST_F(CollapsingRun, IsSeenWhereEpochsEndInASmallBatch) {
+    config.on_collapse = "stop";
+    config.encoder_lr = 5;
+    config.validation = "0";
+    config.batch_size = 119;  // 600 rows: five batches, and one of five texts
+    config.save_every = 6;
+    try {
+        train(listening(), config);
+        FAIL() << "expected a collapse";
+    } catch (const NumericError& error) {
+        const std::string message = error.what();
+        const int step = std::stoi(message.substr(message.find("step ") + 5));
+        EXPECT_LT(step, kFirstLook) << message;
+        EXPECT_EQ(step % 6, 0) << message;
+        EXPECT_NE(message.find("the vectors of 32 different texts"), std::string::npos) << message;
+    }
+}
+
 TEST_F(CollapsingRun, GoesBackWithALowerRateUntilItLearns) {
     const TrainResult result = train(listening(), config);
     EXPECT_EQ(result.steps, 400);

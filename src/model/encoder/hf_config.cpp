@@ -189,9 +189,9 @@ std::string model_config_text(const EncoderSpec& spec) {
     // The pooler and task heads of the source are not kept.
     if (!spec.is_bag()) json["architectures"] = {class_name(spec.family)};
     json["elmo_pooling"] = spec.pooling == Pooling::kCls ? "cls" : "mean";
-    json.erase("elmo_window");
+    for (const char* key : {"elmo_window", "dtype", "torch_dtype"})
+        json.erase(key);  // the same order whatever file they were read from
     if (spec.window > 0) json["elmo_window"] = spec.window;
-    json.erase("dtype");
     json["torch_dtype"] = spec.dtype == DType::kBf16  ? "bfloat16"
                           : spec.dtype == DType::kF32 ? "float32"
                                                       : "float64";
