@@ -28,18 +28,19 @@ bool have_equal_bytes(const fs::path& a, const fs::path& b) {
 }
 
 bool is_own_data(const Layout& layout, const Config& config, const Config& of_run) {
-    // Where the run came from elsewhere, or is used from another folder, its path leads to nothing or to
-    // another file.
-    if (is_named_by_run(config, of_run) || path_name(config.data) == path_name(of_run.data)) return true;
+    if (is_named_by_run(config, of_run)) return true;
+    const bool same_name = path_name(config.data) == path_name(of_run.data);
     std::error_code error;
     fs::path own;
     try {
         own = files_with_nothing_held_out(of_run).train.labels;
-    } catch (const Error&) {
-        return false;
+    } catch (const Error&) {  // the run came from elsewhere, or its data is gone
+        return same_name;
     }
     if (layout.train.labels.empty() || own.empty()) return false;
-    return fs::equivalent(layout.train.labels, own, error) || have_equal_bytes(layout.train.labels, own);
+    // From another folder than that of the training its path may lead to another file.
+    return (same_name && fs::path(of_run.data).is_relative()) ||
+           fs::equivalent(layout.train.labels, own, error) || have_equal_bytes(layout.train.labels, own);
 }
 
 // Where the rows that are asked for are not there.

@@ -267,7 +267,7 @@ void ScoredRun::choose_parts(const Config& given) {
     untold_rows_ = count_unknown(parts_, *tokenizer_);
     if (const std::string line = unknown_line(untold_rows_, num_rows()); !line.empty())
         context_.warning(fmt::format("{}: {}", scored_data(), line));
-    if (are_held_out_otherwise(config_, of_run))
+    if (are_held_out_otherwise(config_, of_run) && !is_other_data(texts))
         context_.warning(fmt::format(
             "{}: the {} rows of {} were held out by the text of --text-column {}; those held out by "
             "the text of {} may have trained it: {}score a file that did not",
