@@ -360,6 +360,44 @@ def test_the_commands_for_other_data_of_a_run(tmp_path, monkeypatch):
     assert len(elmo_program("predict", "run", "texts.jsonl", "--json").stdout.splitlines()) == 40
 
 
+def test_a_run_whose_validation_file_only_python_reads_goes_on_in_the_program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_parquet(tmp_path / "rows.parquet", table_of(200))
+    write_parquet(tmp_path / "validation.parquet", table_of(50, seed=5))
+    elmo.train("rows.parquet", validation="validation.parquet", out="run", on_log=lambda line: line.step >= 3, log_every=1,
+               **COLUMNS, **SMALL)
+
+    def followed(*words):
+        code, name = re.search('python3 -c "(.*?)" and (?:name the folder|give --validation) ([^ ,\n]*)',
+                               elmo_program(*words).stderr).groups()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return name
+
+    data = followed("train", "--out", "run", "--resume")
+    validation = followed("train", "--data", data, "--out", "run", "--resume")
+    assert validation == "validation/train.jsonl"
+    again = elmo_program("train", "--data", data, "--validation", validation, "--out", "run", "--resume")
+    assert again.returncode == 0, again.stderr
+    assert elmo_program("refine", "run", "--data", data, "--out", "refined").returncode == 0
+    assert elmo_program("calibrate", "run", "--validation", validation).returncode == 0
+
+
+@pytest.mark.parametrize("name, a, b", [("Amazon-7", 0.6, 2.6), ("Wikipedia-500K", 0.5, 0.4), ("others", 0.55, 1.5)])
+def test_the_name_of_a_file_decides_propensities_whoever_reads_it(tmp_path, name, a, b):
+    texts, labels = rows(200)
+    file = write_parquet(tmp_path / f"{name}.parquet", table_of(200))
+    (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"title": text, "tags": row}) + "\n" for text, row in zip(texts, labels)))
+    options = COLUMNS | dict(encoder="linear", objective="psp")
+    runs = [elmo.train(data, **options) for data in (file, tmp_path / f"{name}.jsonl")]
+    scores = [run.evaluate(bootstrap=0) for run in runs]
+    for protocol in (score.protocol for score in scores):
+        assert (protocol.propensity_a, protocol.propensity_b) == (a, b)
+        assert protocol.propensity_source == f"by the data set's name '{name}'"
+    assert scores[0]["PSP@1"] == scores[1]["PSP@1"]
+    memory = elmo.train(texts=texts, labels=labels, **SMALL).evaluate(bootstrap=0).protocol
+    assert (memory.propensity_a, memory.propensity_source) == (0.55, "by the data set's name 'rows from memory'")
+
+
 def test_a_column_of_texts_may_be_named_twice(tmp_path):
     file = write_parquet(tmp_path / "rows.parquet", table_of(60))
     runs = [elmo.train(data, text_column="title+title", label_column="tags", **SMALL) for data in (file, table_of(60))]

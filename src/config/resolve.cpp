@@ -225,6 +225,15 @@ bool changes_results(const OptionInfo& option, const std::string& was, const std
     return !harmless || (option.key == "recompute" && (rounds(was) || rounds(value)));
 }
 
+namespace {
+
+// Of validation: a file, no share and no rows from memory.
+bool is_file_name(const std::string& validation) {
+    return validation.find_first_not_of("0123456789.eE+-") != std::string::npos && !is_rows_path(validation);
+}
+
+}  // namespace
+
 Config with_stored_run(const Config& stored, const Config& config) {
     Config result = stored;
     for (const OptionInfo& option : options()) {
@@ -233,8 +242,10 @@ Config with_stored_run(const Config& stored, const Config& config) {
         const std::string was = get_option(stored, option.key);
         if (option.key == "encoder" && value != was) value = encoder_folder(value);
         if (value == "auto" && is_stored_choice(option.key)) continue;
-        // Now somebody names it. Whatever the format, the rows themselves are compared.
-        if (value == was || option.key == "format") {
+        // Now somebody names it. Whatever the format, the rows themselves are compared; a file that validates
+        // may lie elsewhere now.
+        if (value == was || option.key == "format" ||
+            (option.key == "validation" && is_file_name(was) && is_file_name(value))) {
             copy_option(result, config, option.key);
             continue;
         }

@@ -168,7 +168,7 @@ SizeOptions::SizeOptions(const Config& config)
       encoder(config) {}
 
 ScoreOptions::ScoreOptions(const Config& config)
-    : data(config.data),
+    : data_name(original_value(config, "data")),
       like(config.like),
       propensity_a(config.propensity_a),
       propensity_b(config.propensity_b),

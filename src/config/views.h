@@ -144,7 +144,7 @@ struct SizeOptions {
 struct ScoreOptions {
     ScoreOptions(const Config& config);
 
-    std::string data;                   // its name decides conventions
+    std::string data_name;              // of the original of a copy: it decides conventions
     std::string like;                   // a project whose conventions hold, or ""
     double propensity_a, propensity_b;  // -1: the data set's
     std::string propensity_counts;      // auto, plain or augmented

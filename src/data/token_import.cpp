@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/text_util.h"
 #include "cache/token_parts.h"
+#include "config/rows_path.h"
 #include "data/named_labels.h"
 #include "elmo/error.h"
 #include "sources/matrices/sparse_source.h"
@@ -174,8 +175,9 @@ TokenCache open_token_cache(const Context& context, const ReadOptions& reading, 
         else
             import_texts(context, reading, *open_texts(layout, wanted[0]), tokenizer,
                          by_hash ? layout.test_share : HashedShare(), wanted,
-                         wanted.size() > 1 ? std::string("tokenizing")
-                                           : fmt::format("tokenizing {}", name_of(wanted[0])),
+                         wanted.size() > 1 || is_rows_path(layout.data)
+                             ? std::string("tokenizing")
+                             : fmt::format("tokenizing {}", name_of(wanted[0])),
                          parts);
         parts.finish();
         for (std::size_t i = 0; i < wanted.size(); ++i)

@@ -171,7 +171,7 @@ class Converter {
                 to_ == DataFormat::kCsv        ? "carriage returns"
                 : to_ == DataFormat::kTsv      ? "line ends or tabs"
                 : to_ == DataFormat::kRaw      ? "line ends or /SEP/"
-                : to_ == DataFormat::kFastText ? "line ends, tabs, or blanks beside blanks or at an end"
+                : to_ == DataFormat::kFastText ? "line ends, tabs, NUL, or blanks beside blanks or at an end"
                                                : "line ends",
                 to, to_ == DataFormat::kFastText ? "single " : ""));
         if (result_.marked_texts > 0)

@@ -18,6 +18,7 @@
 #include "rank/scored_run.h"
 #include "ranks/collectives.h"
 #include "run/calibration_file.h"
+#include "sources/foreign.h"
 
 namespace elmo {
 namespace {
@@ -87,9 +88,10 @@ Config with_rows_to_fit(const std::string& run, const Config& given) {
     Config of_run = resolve_for_run(run, given);
     of_run.split = "validation";
     const ReadOptions reading = of_run;
-    if ((!reading.data_of_run && !reading.data.empty()) || reading.validation_of_run) return of_run;
+    if (reading.validation_of_run) return of_run;
     const std::filesystem::path file = parse_validation(reading).file;
     if (file.empty()) return of_run;
+    refuse_foreign_validation(file, reading, Beside::kNothing);
     try {
         if (files_with_nothing_held_out(of_run).format < DataFormat::kFastText) return of_run;
     } catch (const Error&) {  // it is gone

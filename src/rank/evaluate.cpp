@@ -47,7 +47,7 @@ std::string filter_text(const Config& config, const Dataset& dataset, const std:
             text += fmt::format("{}{}, {} pairs", text.empty() ? "" : "; ",
                                 dataset.filter_description(part.name), part.split->filter.values.size());
     if (!text.empty()) return text;
-    if (!filters(data_set_name(config.data), config.like))
+    if (!filters(data_set_name(original_value(config, "data")), config.like))
         return fmt::format("none: {} filters sets with label texts alone", config.like);
     return dataset.filter_description(parts.front().name);
 }
@@ -70,12 +70,7 @@ void hash_row(Hash64& hash, SplitName split, std::int64_t row, std::size_t label
 }
 
 void name_rows(const RowsName& rows, Evaluation& e) {
-    if (!rows.data.empty()) {
-        const std::string name = data_set_name(e.data);
-        if (const auto at = e.propensity_source.find(name); at != std::string::npos && !name.empty())
-            e.propensity_source.replace(at, name.size(), rows.data);
-        e.data = rows.data;
-    }
+    if (!rows.data.empty()) e.data = rows.data;
     if (!rows.split.empty()) e.split = rows.split;
 }
 
@@ -189,7 +184,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     Hash64 hash;
     const auto start = std::chrono::steady_clock::now();
     scored.rank(
-        depth, fmt::format("scoring {}", config.split),
+        depth, rows.split.empty() ? fmt::format("scoring {}", config.split) : std::string("scoring"),
         [&](const ScoredRow& row, std::vector<ScoredLabel>& ranked) {
             scorer.add(ranked, row.truth);
             if (judge) judge->add(row.split, row.row, ranked, row.truth);
@@ -248,7 +243,8 @@ DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::s
         if (config.predictions.empty()) follow_rankings(context, run, config.checkpoint, config);
         return {};
     }
-    if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
+    if (config.filter == "auto" && !filters(data_set_name(original_value(config, "data")), config.like))
+        config.filter = "none";
     return config.predictions.empty() ? evaluate_run(context, run, config, rows, called, least_depth)
                                       : evaluate_predictions(context, config, rows);
 }

@@ -10,6 +10,7 @@
 #include "base/path_name.h"
 #include "base/progress.h"
 #include "base/text_util.h"
+#include "config/rows_path.h"
 #include "elmo/error.h"
 
 namespace elmo {
@@ -87,6 +88,7 @@ void rank_rows(const Context& context, const RankBatches& rank, std::int64_t at_
 }
 
 std::string data_set_name(const std::string& data) {
+    if (is_rows_path(data)) return "rows from memory";
     const std::string name = path_name(data);
     std::error_code error;
     return std::filesystem::is_regular_file(data, error) ? name.substr(0, name.find('.', 1)) : name;
@@ -103,14 +105,14 @@ std::vector<double> propensities_of(const PropensityRule& rule, std::span<const 
 }
 
 PropensityRule propensity_rule(const ScoreOptions& options) {
-    return propensity_rule(data_set_name(options.data), options.like, options.propensity_a,
+    return propensity_rule(data_set_name(options.data_name), options.like, options.propensity_a,
                            options.propensity_b, options.propensity_counts);
 }
 
 Scorer::Scorer(const ScoreOptions& options, std::vector<std::int64_t> ks, std::int64_t labels,
                std::span<const std::int64_t> counts, std::int64_t train_rows, Detail detail,
                std::int64_t trained)
-    : data_(options.data),
+    : data_(options.data_name),
       like_(options.like),
       labels_(labels),
       rule_(propensity_rule(options)),

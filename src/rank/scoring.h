@@ -35,7 +35,8 @@ using RankBatches = std::function<std::vector<std::vector<TopK>>(std::span<const
 void rank_rows(const Context& context, const RankBatches& rank, std::int64_t at_once, const BatchPlan& plan,
                const Split& split, std::int64_t k, const std::string& title, const TakeRanked& take);
 
-// The name by which a data set is known: its folder's or its file's, without endings.
+// The name by which a data set is known: its folder's or its file's, without endings. A copy is called as its
+// original (original_value).
 std::string data_set_name(const std::string& data);
 
 // The inverse propensity of each label, as scores take it; empty without counts.

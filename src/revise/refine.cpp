@@ -252,7 +252,9 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     require_device(context, config);
     Work work(context, config);
 
-    const RunData data(context, config, &from);
+    Config training = config;
+    training.split = "train";  // a file that validated the run need not be there
+    const RunData data(context, training, &from);
     const RunState state = refined_state(from, data);
     check_data(context, from, state, run, config);
     const EncoderSpec spec = read_encoder_spec(from.content());

@@ -61,8 +61,8 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
         throw;
     } catch (const Error& error) {
         // Where a run is continued, how to read it otherwise is no help: its recipe stays.
-        if (!config_.resume || !is_other_path()) throw;
         const std::string_view what = error.what();
+        if (!config_.resume || !is_other_path() || what.starts_with("validation: ")) throw;
         throw DataError(fmt::format("resume: {} cannot be read as the data of the run: {}; {}", config_.data,
                                     what.substr(0, what.find("; ")), data_advice()));
     }

@@ -66,9 +66,9 @@ std::string in_python(std::string_view text) {
 }
 
 // Columns of labels stay columns in a CSV only.
-bool is_wanted_as_table(Wanted wanted, const ReadOptions* reading) {
-    return wanted == Wanted::kTable ||
-           (wanted == Wanted::kRows && reading != nullptr && reading->label_column.ends_with('*'));
+bool is_wanted_as_table(ConvertedTo wanted, const ReadOptions* reading) {
+    return wanted == ConvertedTo::kTable ||
+           (wanted == ConvertedTo::kRows && reading != nullptr && reading->label_column.ends_with('*'));
 }
 
 std::string conversion(const fs::path& file, std::string_view read, bool as_table) {
@@ -188,6 +188,12 @@ void refuse_zip(const fs::path& file, bool as_table) {
                         files.size() > 2 ? ", ..." : ""));
 }
 
+// One set of rows that Hugging Face's save_to_disk wrote.
+bool is_saved_set(const fs::path& folder) {
+    std::error_code error;
+    return fs::exists(folder / "dataset_info.json", error) && fs::exists(folder / "state.json", error);
+}
+
 bool has_ending(const fs::path& folder, std::string_view ending) {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(folder, error))
@@ -196,7 +202,7 @@ bool has_ending(const fs::path& folder, std::string_view ending) {
 }
 
 void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool packed,
-                          const ReadOptions* reading, Wanted wanted) {
+                          const ReadOptions* reading, ConvertedTo wanted) {
     // What has no name has to be saved first.
     const bool named = file != kStandardInput && !packed;
     const fs::path name = named ? file : fs::path("FILE");
@@ -211,7 +217,7 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool pac
             continue;
         const bool is_arrow = kind.read.find("parquet") != kind.read.npos ||
                               kind.read.find("feather") != kind.read.npos || kind.read.starts_with("pyarrow");
-        const bool are_rows = named && is_arrow && wanted == Wanted::kRows;
+        const bool are_rows = named && is_arrow && wanted == ConvertedTo::kRows;
         const bool classes = are_rows && has_classes(file);
         refuse(file, kind.name,
                kind.read.empty()
@@ -233,7 +239,7 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file, bool pac
 
 void refuse_foreign_line(std::string_view line, const fs::path& file) {
     const std::string name = file.filename().string();
-    refuse_foreign_bytes(line, file, without_packed_ending(name) != name, nullptr, Wanted::kRows);
+    refuse_foreign_bytes(line, file, without_packed_ending(name) != name, nullptr, ConvertedTo::kRows);
     if (line.size() > 262 && line.substr(257).starts_with("ustar"))
         refuse(file, "a tar archive", "unpack it and name the file or its folder");
     if (line.find('\0') != line.npos)
@@ -241,7 +247,7 @@ void refuse_foreign_line(std::string_view line, const fs::path& file) {
                "export it as CSV or JSON lines; text in UTF-16 without a mark: iconv -f UTF-16LE -t UTF-8");
 }
 
-void refuse_foreign_file(const fs::path& file, const ReadOptions* reading, Wanted wanted) {
+void refuse_foreign_file(const fs::path& file, const ReadOptions* reading, ConvertedTo wanted) {
     std::error_code error;
     if (!fs::is_regular_file(file, error)) return;
     std::string first(16, '\0');
@@ -268,16 +274,19 @@ std::string conversion_of_validation(const fs::path& path, const ReadOptions& re
         in_python(path.string()), free_name("validation"), reading_in_python(reading));
 }
 
-void refuse_foreign_validation(const fs::path& path, const ReadOptions& reading, bool beside_table) {
-    if (!is_foreign_file(path)) return;
-    // Beside the data of a run, which reads the one and the other by columns of their own, or data that was
-    // converted to the usual columns, too.
-    const bool takes_usual = reading.data_of_run || reading.validation_of_run;
-    if (reading.validation_of_run ? !reading.data_of_run : takes_usual && has_classes(path))
+void refuse_foreign_validation(const fs::path& path, const ReadOptions& reading, Beside beside) {
+    const bool is_folder = is_saved_set(path);
+    if (!is_folder && !is_foreign_file(path)) return;
+    // By themselves, or beside the data of a run, they are read by columns of their own; data that was
+    // converted has the usual columns, too.
+    const bool takes_usual = beside == Beside::kNothing || reading.data_of_run || reading.validation_of_run;
+    const bool was_converted = reading.validation_of_run && !reading.data_of_run;
+    if (is_folder || was_converted || (takes_usual && has_classes(path)))
         throw DataError(fmt::format("validation: {} is what Python reads; {}", path.string(),
                                     conversion_of_validation(path, reading)));
     try {
-        refuse_foreign_file(path, nullptr, beside_table ? Wanted::kTable : Wanted::kTexts);
+        refuse_foreign_file(path, nullptr,
+                            beside == Beside::kTable ? ConvertedTo::kTable : ConvertedTo::kTexts);
     } catch (const DataError& error) {
         throw DataError(
             fmt::format("{}, and name what that writes with --validation{}", error.what(),
@@ -302,7 +311,7 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
                         "texts and labels (a training that starts from a run: DATA --init {})",
                         name, shell_word(name)));
     const bool splits = is_there("dataset_dict.json");
-    if (splits || (is_there("dataset_info.json") && is_there("state.json"))) {
+    if (splits || is_saved_set(folder)) {
         bool classes = has_classes(folder / "dataset_info.json");
         std::error_code error;
         for (const auto& split : fs::directory_iterator(folder, error))

@@ -10,21 +10,23 @@ namespace elmo {
 struct ReadOptions;
 
 // What a file is converted for: rows of texts and labels, such rows as a table, or texts alone.
-enum class Wanted { kRows, kTable, kTexts };
+enum class ConvertedTo { kRows, kTable, kTexts };
 
 // DataError that names what the file is and how to convert it, where it is Parquet, Arrow, a workbook, a
 // pickle, a database, UTF-16 or a zip archive of several files. Standard input and what cannot be opened
 // pass. The command reads the columns that `reading` names, where it has to name them.
 void refuse_foreign_file(const std::filesystem::path& file, const ReadOptions* reading = nullptr,
-                         Wanted wanted = Wanted::kRows);
+                         ConvertedTo wanted = ConvertedTo::kRows);
 
 // Whether it is one of them.
 bool is_foreign_file(const std::filesystem::path& file);
 
-// The same of a file of rows that validate, beside a table or not; and the advice about the rows that
-// validated a run, whose data was converted.
-void refuse_foreign_validation(const std::filesystem::path& path, const ReadOptions& reading,
-                               bool beside_table);
+// What rows that validate are read with, which decides about their columns and format.
+enum class Beside { kRows, kTable, kNothing };
+
+// The same of such rows, a file or a folder that Hugging Face's save_to_disk wrote; and the advice about
+// those that validated a run whose data was converted.
+void refuse_foreign_validation(const std::filesystem::path& path, const ReadOptions& reading, Beside beside);
 std::string conversion_of_validation(const std::filesystem::path& path, const ReadOptions& reading);
 
 // The same by the first line of what was unpacked or came by standard input; also for a tar archive and any

@@ -633,7 +633,9 @@ Layout find_layout(const ReadOptions& reading) {
         find_one_file(reading, layout);
 
     const fs::path validation = parse_validation(reading).file;
-    if (!validation.empty()) refuse_foreign_validation(validation, reading, is_table(layout.format));
+    if (!validation.empty())
+        refuse_foreign_validation(validation, reading,
+                                  is_table(layout.format) ? Beside::kTable : Beside::kRows);
     if (!validation.empty() && (reading.format == "auto" || reading.validation_of_run))
         refuse_other_format(validation, layout.format, reading.validation_of_run);
     if (!validation.empty())
@@ -687,7 +689,8 @@ Validation parse_validation(const ReadOptions& reading) {
     std::error_code error;
     if (fs::exists(text, error) || is_rows_path(text))
         require_known_path(reading, text, reading.validation_of_run, "validation");
-    if (there && reading.validation_of_run) refuse_foreign_validation(text, reading, false);
+    if (reading.validation_of_run || fs::is_directory(text, error))
+        refuse_foreign_validation(text, reading, Beside::kRows);
     if (!there)
         throw ConfigError(fmt::format(
             "validation: expected a share from 0 to below 1, or a file, found '{}'{}", quoted(text),

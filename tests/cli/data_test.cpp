@@ -131,7 +131,8 @@ TEST(Data, ConvertSaysWhatItChanged) {
     };
     EXPECT_EQ(
         warnings(data, "fasttext"),
-        "3 texts held line ends, tabs, or blanks beside blanks or at an end, which fasttext cannot carry: "
+        "3 texts held line ends, tabs, NUL, or blanks beside blanks or at an end, which fasttext cannot "
+        "carry: "
         "now single spaces\n"
         "2 label names held blanks, which fasttext cannot carry: each is now '_', as in 'Los_Angeles'\n");
     EXPECT_EQ(warnings(data, "tsv"), "3 texts held line ends or tabs, which tsv cannot carry: now spaces\n");
