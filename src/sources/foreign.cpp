@@ -194,6 +194,20 @@ bool is_saved_set(const fs::path& folder) {
     return fs::exists(folder / "dataset_info.json", error) && fs::exists(folder / "state.json", error);
 }
 
+void refuse_several_sets(const fs::path& path, const char* where) {
+    std::error_code error;
+    if (fs::exists(path / "dataset_dict.json", error))
+        throw DataError(
+            fmt::format("{}{}: expected one set of rows, found a folder of Hugging Face with several "
+                        "(save_to_disk); name the folder of one of them",
+                        where, path.string()));
+}
+
+std::string conversion_of_saved_set(const fs::path& folder) {
+    return fmt::format("python3 -c \"import datasets; datasets.load_from_disk('{}').to_json('{}')\"",
+                       in_python(folder.string()), free_name("data", ".jsonl"));
+}
+
 bool has_ending(const fs::path& folder, std::string_view ending) {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(folder, error))
@@ -258,6 +272,16 @@ void refuse_foreign_file(const fs::path& file, const ReadOptions* reading, Conve
     refuse_foreign_bytes(first, file, false, reading, wanted);
 }
 
+void refuse_foreign_texts(const fs::path& path) {
+    if (is_saved_set(path))
+        throw DataError(fmt::format(
+            "{}: expected a file of texts, found a folder of Hugging Face (save_to_disk); convert "
+            "it: {}",
+            path.string(), conversion_of_saved_set(path)));
+    refuse_several_sets(path, "");
+    refuse_foreign_file(path, nullptr, ConvertedTo::kTexts);
+}
+
 bool is_foreign_file(const fs::path& file) {
     try {
         refuse_foreign_file(file);
@@ -276,6 +300,7 @@ std::string conversion_of_validation(const fs::path& path, const ReadOptions& re
 
 void refuse_foreign_validation(const fs::path& path, const ReadOptions& reading, Beside beside) {
     const bool is_folder = is_saved_set(path);
+    if (!is_folder) refuse_several_sets(path, "validation: ");
     if (!is_folder && !is_foreign_file(path)) return;
     // By themselves, or beside the data of a run, they are read by columns of their own; data that was
     // converted has the usual columns, too.
@@ -318,13 +343,11 @@ void refuse_foreign_folder(const fs::path& folder, const ReadOptions& reading) {
             classes = classes || (splits && has_classes(split.path() / "dataset_info.json"));
         const std::string command =
             needs_elmo(folder, &reading, classes) ? conversion_by_elmo(folder, &reading, classes)
-            : splits
-                ? fmt::format(
-                      "python3 -c \"import datasets; [d.to_json('{1}/' + s + '.jsonl') for s, d in "
-                      "datasets.load_from_disk('{0}').items()]\" and name the folder {1}",
-                      in_command, free_name("data"))
-                : fmt::format("python3 -c \"import datasets; datasets.load_from_disk('{}').to_json('{}')\"",
-                              in_command, free_name("data", ".jsonl"));
+            : splits                              ? fmt::format(
+                                                        "python3 -c \"import datasets; [d.to_json('{1}/' + s + '.jsonl') for s, d in "
+                                                                                     "datasets.load_from_disk('{0}').items()]\" and name the folder {1}",
+                                                        in_command, free_name("data"))
+                     : conversion_of_saved_set(folder);
         throw DataError(
             fmt::format("{}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "
                         "convert it: {}",

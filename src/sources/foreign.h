@@ -18,6 +18,9 @@ enum class ConvertedTo { kRows, kTable, kTexts };
 void refuse_foreign_file(const std::filesystem::path& file, const ReadOptions* reading = nullptr,
                          ConvertedTo wanted = ConvertedTo::kRows);
 
+// The same of texts to answer, and for a folder that Hugging Face's save_to_disk wrote.
+void refuse_foreign_texts(const std::filesystem::path& path);
+
 // Whether it is one of them.
 bool is_foreign_file(const std::filesystem::path& file);
 

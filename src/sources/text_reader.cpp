@@ -202,7 +202,7 @@ struct TextReader::Impl {
         if (reading.columns_of_run) named = table_writing(reading).columns;
         const std::string name = plain_name(path);
         refuses_foreign = reading.input == InputForm::kAuto;
-        if (!path.empty() && refuses_foreign) refuse_foreign_file(path, nullptr, ConvertedTo::kTexts);
+        if (!path.empty() && refuses_foreign) refuse_foreign_texts(path);
         std::error_code error;
         // A file may have that name, but it means standard input.
         const bool is_file = path != "-" && std::filesystem::is_regular_file(path, error);

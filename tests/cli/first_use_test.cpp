@@ -371,6 +371,38 @@ TEST_F(FirstUse, OriginalsMayLieBesideWhatWasMadeOfThem) {
     }
 }
 
+TEST_F(FirstUse, SavedFoldersOfHuggingFaceAreToldApart) {
+    for (const char* file : {"set/state.json", "set/dataset_info.json", "sets/dataset_dict.json"})
+        folder_.write(file, "{}");
+    const std::string one = folder_.text("set"), several = folder_.text("sets");
+    expect_failure(run_elmo({"predict", run(), one}), 1,
+                   {"load_from_disk('" + one + "').to_json('data.jsonl')"});
+    expect_failure(run_elmo({"predict", run(), several}), 1,
+                   {"with several (save_to_disk); name the folder of one"});
+    expect_failure(
+        run_elmo({"calibrate", run(), "--validation", one}), 1,
+        {"elmo.convert('" + one + "', out='validation', test_share=0)", "--validation validation/train"});
+    expect_failure(run_elmo({"calibrate", run(), "--validation", several}), 1,
+                   {"name the folder of one of them"});
+}
+
+// A training goes on with it, a refinement needs none, and neither does a calibration on other rows the data.
+TEST_F(FirstUse, AValidationFileMayHaveMoved) {
+    const std::string rows = folder_.write("rows.csv", csv_rows(0, 60)),
+                      old = folder_.write("val.csv", csv_rows(60, 80)), out = folder_.text("moved");
+    expect_success(run_elmo({"train", rows, "--validation", old, "--encoder", "bag", "--width", "16",
+                             "--epochs", "2", "--out", out, "--quiet"}));
+    const std::string now = folder_.text("elsewhere.csv");
+    fs::rename(old, now);
+    expect_failure(run_elmo({"train", "--out", out, "--resume"}), 2, {"name it with --validation FILE"});
+    expect_success(run_elmo({"train", "--out", out, "--resume", "--validation", now, "--quiet"}));
+    expect_failure(run_elmo({"train", "--out", out, "--resume", "--validation", "0.1"}), 2, {"found 0.1"});
+    expect_success(run_elmo({"refine", out, "--out", folder_.text("refined"), "--quiet"}));
+    const std::string parquet = folder_.write("new.parquet", "PAR1\x15\x04\x15 bytes PAR1");
+    fs::remove(rows);
+    expect_failure(run_elmo({"calibrate", out, "--validation", parquet}), 1, {"found Parquet; convert it"});
+}
+
 TEST_F(FirstUse, TheValidationFileOfARunIsKnownBesideOtherData) {
     const std::string rows = folder_.write("old/rows.csv", csv_rows(0, 60)),
                       validation = folder_.write("old/val.csv", csv_rows(60, 80)),
