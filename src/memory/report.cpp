@@ -63,8 +63,10 @@ std::string MemoryReport::advice() const {
                            human_bytes(fixed));
     std::int64_t head = 0, encoder = 0, step = 0;
     for (const Segment& segment : segments) {
-        if (!segment.at_peak) continue;
         const auto begins = [&](const char* name) { return segment.name.starts_with(name); };
+        // Hardly less for a smaller batch.
+        const bool stays = begins("scratch/thread") || begins("scratch/shared") || begins("scratch/cublaslt");
+        if (!segment.at_peak || stays) continue;
         std::int64_t& part = begins("head/") ? head
                              : begins("encoder/weights") || begins("encoder/first_moments") ||
                                      begins("encoder/second_moments") || begins("encoder/compensation") ||

@@ -461,7 +461,7 @@ std::vector<std::vector<Prediction>> Predictor::predict_vectors(const Embeddings
 
 Embeddings Predictor::embed(const std::vector<std::string>& texts) {
     if (impl_->ranker.is_linear())
-        throw ConfigError("embed: a linear model has no text vectors; train with --encoder bag or a folder");
+        throw ConfigError("model: a linear model has no text vectors; train with --encoder bag or a folder");
     Embeddings result;
     result.rows = static_cast<std::int64_t>(texts.size());
     result.width = impl_->spec.width;

@@ -23,6 +23,7 @@
 #include "run/run_folder.h"
 #include "sources/detect.h"
 #include "sources/records/record.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace {
@@ -56,7 +57,7 @@ std::vector<NewLabel> read_new_labels(const std::string& file, Encoding encoding
         const std::string_view words =
             valid_utf8({*line, reader.line_number(), reader.name()}, encoding, storage, counts);
         const std::size_t tab = words.find('\t');
-        const std::string name(words.substr(0, tab));
+        const std::string name(trim(words.substr(0, tab)));  // as data is read
         if (name.empty()) reader.fail("expected a name, or a name, a tab and a text; found no name");
         labels.push_back({name, tab == std::string_view::npos ? name : std::string(words.substr(tab + 1)),
                           reader.line_number()});

@@ -167,9 +167,11 @@ TEST(Reading, NewLabelsWhoseTextsAreUnknownAreNamed) {
                       west = folder.write("west.csv", rows_with("text,labels\n", ";"));
     expect_success(run_elmo(Words{"train", west, "--out", run, "--encoder", "bag"} + quick()));
     const Outcome added =
-        run_elmo({"labels", "add", run, folder.write("new.txt", "ja\t\u65e5\nth\t\u0e20\nred text\n"),
+        run_elmo({"labels", "add", run, folder.write("new.txt", " ja \t\u65e5\nth\t\u0e20\nred text \n"),
                   "--out", folder.text("plus")});
     expect_success(added);
+    const Outcome listed = run_elmo({"labels", "list", folder.text("plus")});
+    EXPECT_TRUE(contains(listed.out, "\tja\n") && contains(listed.out, "\tred text\n")) << listed.out;
     EXPECT_TRUE(
         contains(added.err,
                  "the run's tokenizer knows little of the texts of 2 new labels ('ja', 'th'), whose rows may "

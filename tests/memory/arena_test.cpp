@@ -217,6 +217,9 @@ TEST(MemoryReport, AdvisesAboutWhatTakesMost) {
     report.arena_bytes = 130;
     report.max_bytes = 120;  // 10 too many, of which the step has 20
     EXPECT_EQ(advice_with(10, 100, 20), "lower batch_size or max_length, or take a smaller encoder");
+    report.segments.push_back({"scratch/shared", 1000, true});  // as large for any batch
+    report.segments[2].bytes = 5;
+    EXPECT_EQ(report.advice(), "take a smaller encoder");
     report.fixed_model = true;
     EXPECT_EQ(advice_with(10, 100, 20), "lower batch_size, or raise max_memory");
     EXPECT_EQ(advice_with(10, 100, 5), "raise max_memory");

@@ -267,6 +267,7 @@ TEST_F(Answers, EmbedGivesTheVectors) {
     const Reply refused = client().post("/v1/embed", texts_body(texts).dump());
     EXPECT_EQ(refused.status, 400);
     EXPECT_NE(refused.error().find("a linear model has no text vectors"), std::string::npos);
+    EXPECT_EQ(refused.json()["field"], "model");
 }
 
 TEST_F(Answers, ToVectorsAreThoseToTheirTexts) {
