@@ -286,6 +286,7 @@ def compare_runs(first: Any, second: Any, data: Any, texts: Any, labels: Any, la
                  options: Any) -> Result:
     for run in (first, second):
         require_run(run)
+    data = unless_own(first, data, texts)
     if hasattr(data, "read_all"):
         data = data.read_all()  # each run may read other columns of it
     options = with_shared_columns(first, second, data, texts, options)
@@ -457,12 +458,14 @@ def has_lost_rows(of_run: _core.Config) -> bool:
     return _core.is_row_folder(of_run.get("data"))
 
 
-def is_own_file_with_test(run: Any, path: Any) -> bool:
-    """Whether a file that only Python reads is the run's own, beside which test rows were given."""
-    if not is_table_file(path):
-        return False
+def unless_own(run: Any, data: Any, texts: Any) -> Any:
+    """The data, or None where it is the path of the run's own that only Python reads, with test rows in it or given beside it:
+    they are scored as where no data is given."""
+    if texts is not None or not is_path(data) or is_path(table := opened(data)):
+        return data
     of_run = _core.resolve_for_run(folder_of(run), _core.Config())
-    return os.path.realpath(path) == os.path.realpath(of_run.get("data")) and of_run.get("test") != ""
+    own = os.path.realpath(data) == os.path.realpath(of_run.get("data")) and (has_splits(table) or of_run.get("test") != "")
+    return None if own else data
 
 
 def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
@@ -471,8 +474,6 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     refuse_labels_alone(texts, labels, label_names)
     refuse_separator(texts, options)
     as_file, path = is_table_file(data), data
-    if texts is None and as_file and is_own_file_with_test(run, path):
-        data = None
     data = opened(data)
     given = options.get("validation")
     of_given = set_file_for_validation(config, run, given) if is_table_file(given) else []
@@ -512,6 +513,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
                  options: Any, call: Callable[..., str] = _core.evaluate, page: dict[str, str] = {},
                  second: Any = None) -> Result:
     require_run(run)
+    data = unless_own(run, data, texts)
     config = make_config("e", options)
     for key, value in page.items():
         config.set(key, value)
@@ -561,6 +563,7 @@ def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, re
               options: Any) -> Result:
     require_run(run)
     config, recall = make_config("n", options), number(recall, "recall")
+    data = unless_own(run, data, texts)
     if texts is not None:  # a data set has labels: any one of the run does
         texts, label_names = list(texts_of(texts)), None
         labels = [[open_run(run, {"checkpoint": options.get("checkpoint")}, [0]).label_name(0) or "0"]] * len(texts)

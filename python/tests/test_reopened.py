@@ -89,6 +89,22 @@ def test_saved_splits_are_found_again(tmp_path):
     assert f"{tmp_path / 'saved'}: expected a data set that elmo reads" in printed.stderr and "elmo.convert" in printed.stderr
 
 
+def test_the_runs_own_folder_of_splits_is_scored_as_without_data(tmp_path):
+    """Labels that training never saw, too, and all that is kept in the run."""
+    texts = [f"the {colour} {thing} {i}" for i in range(10) for colour in ("red", "green") for thing in ("apple", "stone")]
+    pyarrow = pytest.importorskip("pyarrow")
+    for name, rows_of in (("train", (texts, [text.split()[1:3] for text in texts])),
+                          ("test", (["a red apple", "a green moon"], [["red", "apple"], ["green", "moon"]]))):
+        save_to_disk(tmp_path / "saved" / name, pyarrow.table(dict(zip(("text", "labels"), rows_of))))
+    (tmp_path / "saved" / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "test"]}))
+    run = elmo.train(tmp_path / "saved", out=tmp_path / "run")
+    scores = [run.evaluate(*data) for data in ((), (tmp_path / "saved",))]
+    assert scores[0]["R@3"] == scores[1]["R@3"] == 100 and scores[0].protocol == scores[1].protocol
+    assert len((tmp_path / "run" / "scores.jsonl").read_text().splitlines()) == 2
+    assert run.compare(run, tmp_path / "saved").second["R@3"] == 100
+    assert run.evaluate(tmp_path / "saved" / "test")["R@3"] == 75  # by itself it has true labels that the run has not
+
+
 def test_a_stopped_training_on_a_file_continues(tmp_path):
     file = write_parquet(tmp_path / "rows.parquet", table_of(200))
     whole = elmo.train(file, out=tmp_path / "whole", **COLUMNS, **SMALL)
