@@ -67,8 +67,8 @@ Facts protocol_of(const Evaluation& e) {
             {"trained texts",
              fmt::format("{} of the {} trained the run, or are alike to its tokenizer{}",
                          with_commas(e.trained_samples), with_commas(e.num_samples),
-                         e.untold_samples > 0 ? fmt::format(", which knows too little of {} others to tell",
-                                                            with_commas(e.untold_samples))
+                         e.untold_samples > 0 ? fmt::format(", which knows too little of {} to tell",
+                                                            counted(e.untold_samples, "other"))
                                               : "")});
     if (!e.checkpoint.empty()) protocol.push_back({"checkpoint", e.checkpoint});
     if (!e.labels_matched.empty()) protocol.push_back({"labels matched", e.labels_matched});

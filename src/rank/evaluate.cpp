@@ -168,6 +168,9 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
             "save_predictions: labels are stored by their number in the data, which does not have {} of the "
             "run's {}; score the run's own data, or write names with 'elmo predict --out'",
             with_commas(scored.missing_labels()), with_commas(state.labels)));
+    if (scored.offered_rows() > 0 && !config.save_predictions.empty())
+        context.warning(fmt::format("{} holds the answers of {} of {} rows", config.save_predictions,
+                                    with_commas(num_rows), with_commas(scored.offered_rows())));
     Scorer scorer(config, parse_ks(config.k), num_labels, counts, state.train_rows,
                   Scorer::Detail::kIntervalsAndGroups, state.labels);
     std::int64_t depth = std::max(scorer.largest_k(), least_depth);

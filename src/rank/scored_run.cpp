@@ -138,9 +138,6 @@ std::string ScoredRun::scored_data() const {
 void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts) {
     const Config& of_run = checkpoint_.config();
     const auto say = [&](const std::string& which, std::int64_t rows) {
-        if (!config_.save_predictions.empty())
-            context_.warning(fmt::format("{} holds the answers of {} of {} rows", config_.save_predictions,
-                                         with_commas(rows), with_commas(num_rows())));
         context_.info(fmt::format(
             "{}: {} of {} texts trained {}{}: {} are scored (--split all scores all)", config_.data,
             with_commas(trained_rows_), with_commas(num_rows()), called_,
@@ -148,7 +145,7 @@ void ScoredRun::choose_untrained(const Config& given, const TrainedTexts& texts)
                 ? fmt::format(", and its tokenizer knows too little of {} to tell", with_commas(untold_rows_))
                 : "",
             fmt::format(fmt::runtime(which), with_commas(rows))));
-        untrained_ = true;
+        offered_rows_ = num_rows();
     };
     try {
         Config own = with_usual_numbers(with_length(
@@ -273,8 +270,9 @@ void ScoredRun::choose_parts(const Config& given) {
             "the text of {} may have trained it: {}score a file that did not",
             config_.data, config_.split, called_, of_run.text_column, config_.text_column,
             called_ == kThisRun ? "leave --text-column out, or " : ""));
-    const double too_many =
-        untrained_ || is_own_test_file || is_runs_own_split(config_, of_run) ? kOwnShare : kManyTrained;
+    const double too_many = offered_rows_ > 0 || is_own_test_file || is_runs_own_split(config_, of_run)
+                                ? kOwnShare
+                                : kManyTrained;
     // A share of a training file whose test rows were elsewhere: all of the file trained the run.
     const bool asks_for_share = config_.split == "test" && ReadOptions(given).test_share_given,
                all_trained = asks_for_share && dataset_.train().rows() + dataset_.test().rows() ==

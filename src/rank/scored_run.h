@@ -52,6 +52,8 @@ class ScoredRun {
     // In the run's label numbers.
     const std::vector<ScoredRows>& parts() const { return parts_; }
     std::int64_t num_rows() const;
+    // Of data most of whose rows trained the run, so that only the others are scored: all of them. Else 0.
+    std::int64_t offered_rows() const { return offered_rows_; }
     // Labels that occur: the run's, then those of the data that it does not have.
     std::int64_t num_labels() const { return checkpoint_.state().labels + unknown_; }
     // Training rows of each of them: as the run counted them, and as the data set does for those that the run
@@ -95,7 +97,7 @@ class ScoredRun {
     std::vector<std::int64_t> unknown_counts_;
     std::vector<std::string_view> names_, unknown_names_;
     std::string matched_;
-    bool untrained_ = false;  // of data most of which trained the run: the rows are the others
+    std::int64_t offered_rows_ = 0;
     // What a part points to when labels were matched.
     struct Renumbered {
         Split split;

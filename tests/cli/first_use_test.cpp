@@ -1924,6 +1924,15 @@ TEST_F(FirstUse, SavedPredictionsOfSomeRowsAreSaidToBeSo) {
     expect_success(some);
     EXPECT_TRUE(contains(some.err, "p.txt holds the answers of ")) << some.err;
     EXPECT_TRUE(contains(some.err, " of 200 rows")) << some.err;
+    // Not where they are refused: half of the rows, which lack a label.
+    std::string half = "text,labels\n";
+    for (int i = 0; i < 200; ++i)
+        if (i % 4 < 2) half += text_of(i) + "," + kAnimals[i % 4] + "\n";
+    const Outcome none = run_elmo(
+        {"eval", run(), folder_.write("half.csv", half), "--save-predictions", folder_.text("none.txt")});
+    EXPECT_NE(none.status, 0);
+    EXPECT_TRUE(contains(none.err, "save_predictions: labels are stored by their number")) << none.err;
+    EXPECT_FALSE(contains(none.err, "holds the answers")) << none.err;
 }
 
 TEST_F(FirstUse, ARenamedFileIsScoredAsTheRunsOwnWhereTextsAreNearlyEqual) {
