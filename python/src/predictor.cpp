@@ -111,7 +111,7 @@ class SharedPredictor {
         if (nearest > 0 && config != nullptr)
             add_nearest_texts(Context({.sinks = silent()}), run_, *config, predictor_, texts.at(0), nearest,
                               explanation, why_not);
-        else if (nearest > 0)
+        else
             explanation.nearest = predictor_.nearest_texts(texts.at(0), nearest);
         if (!why_not.empty())  // without the advice to name other data, which Python's explain does not take
             messages_.sinks().message(
