@@ -134,6 +134,11 @@ std::string unused_with(const Config& config, const OptionInfo& option) {
     return {};
 }
 
+// Of validation: a file, no share and no rows from memory.
+bool is_file_name(const std::string& validation) {
+    return validation.find_first_not_of("0123456789.eE+-") != std::string::npos && !is_rows_path(validation);
+}
+
 Config as_of_run(Config config) {
     // Runs of earlier versions had no other way, and keep it.
     if (!config.sources.contains("equal_texts"))
@@ -224,15 +229,6 @@ bool changes_results(const OptionInfo& option, const std::string& was, const std
     const auto rounds = [](const std::string& mode) { return mode == "compressed" || mode == "compact"; };
     return !harmless || (option.key == "recompute" && (rounds(was) || rounds(value)));
 }
-
-namespace {
-
-// Of validation: a file, no share and no rows from memory.
-bool is_file_name(const std::string& validation) {
-    return validation.find_first_not_of("0123456789.eE+-") != std::string::npos && !is_rows_path(validation);
-}
-
-}  // namespace
 
 Config with_stored_run(const Config& stored, const Config& config) {
     Config result = stored;

@@ -94,6 +94,13 @@ TrainResult train(const Context& given_context, const Config& call) {
         resolve_before_data(given_context.with_threads(given.threads), given, folder->checkpoint());
     config.ranks = 1;  // of a plan; the launcher says how many there are
     const Context context = given_context.with_threads(config.threads);
+    if (folder->checkpoint() != nullptr &&
+        original_value(config, "validation") != folder->checkpoint()->config().validation)
+        context.warning(
+            fmt::format("validation: the run had {}, and goes on with {}: best/ is chosen by other rows "
+                        "unless they are the "
+                        "same",
+                        folder->checkpoint()->config().validation, original_value(config, "validation")));
     if (folder->checkpoint() != nullptr)
         context.info(fmt::format("continuing {} after step {} of {}", folder->path().string(),
                                  folder->checkpoint()->state().step,

@@ -489,7 +489,9 @@ TrainResult Trainer::run() {
                                   config_.select, static_cast<std::int64_t>(config_.patience), state_.step,
                                   state_.total_steps));
     const bool interrupted = state_.step < state_.total_steps && !out_of_patience();
-    if (interrupted) context_.info(fmt::format("stopped after step {}; --resume continues", state_.step));
+    if (interrupted)
+        context_.info(fmt::format("stopped after step {}; --resume continues {}", state_.step,
+                                  folder_.path().string()));
     if (saved_step_ != state_.step) save(folder_.last(), true);
     if (state_.best_step == 0) save(folder_.best(), false);  // nothing was validated: the best is the last
     if (log_) log_->finish();

@@ -395,7 +395,9 @@ TEST_F(FirstUse, AValidationFileMayHaveMoved) {
     const std::string now = folder_.text("elsewhere.csv");
     fs::rename(old, now);
     expect_failure(run_elmo({"train", "--out", out, "--resume"}), 2, {"name it with --validation FILE"});
-    expect_success(run_elmo({"train", "--out", out, "--resume", "--validation", now, "--quiet"}));
+    const Outcome moved = run_elmo({"train", "--out", out, "--resume", "--validation", now});
+    expect_success(moved);
+    EXPECT_TRUE(contains(moved.err, "the run had " + old + ", and goes on with " + now)) << moved.err;
     expect_failure(run_elmo({"train", "--out", out, "--resume", "--validation", "0.1"}), 2, {"found 0.1"});
     expect_success(run_elmo({"refine", out, "--out", folder_.text("refined"), "--quiet"}));
     const std::string parquet = folder_.write("new.parquet", "PAR1\x15\x04\x15 bytes PAR1");
